@@ -11,7 +11,6 @@ import pytest
 from populace.api.estimate import estimate
 from populace.cli.estimate import note_population_mismatch
 from populace.core.errors import SchemaError
-from populace.release.report.estimates_report import build_estimates_report
 from populace.schema.schema import Schema
 from populace.survey.calibration.calibrated_counts import Calibration
 from populace.survey.design.design import Design
@@ -44,9 +43,9 @@ def test_weights_that_are_off_are_noted(
     assert people == pytest.approx(whole, abs=0.2 * whole + 6 * unsure)
     note_population_mismatch(found)
     assert ("check the weights" in capsys.readouterr().err) is noted
-    last = build_estimates_report(found).summary[-1]
-    assert "stand for about" in last
-    assert ("the design says" in last) is (population is not None)
+    last = found.document().summary[-1]
+    assert "represent about" in last
+    assert ("the design declares" in last) is (population is not None)
 
 
 def test_a_design_may_shrink_weights() -> None:

@@ -15,7 +15,6 @@ from populace.core.errors import SchemaError, UsageError
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.estimates_bundle import ERROR_COLUMNS, Estimates
-from populace.release.report.estimates_report import build_estimates_report
 from populace.release.report.html_templates import embed_json
 from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
@@ -97,7 +96,7 @@ def run_survey(survey: Survey, *, folder: Path, seed: int, report: bool = True) 
     for row in found.rows:
         check_numbers(row)
     # What a report is made of; the page itself takes a second.
-    embed_json(build_estimates_report(found).to_json())
+    embed_json(found.document().to_json())
     out = folder / str(seed)
     found.save(out, report=report)
     failed = [check for check in verify(out).checks if not check.passed and check.name != "real noise"]

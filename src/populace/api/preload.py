@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
+import pyarrow as pa
+
+from populace.api.request import RunRequest
+from populace.release.table_files import TableFormat, table_format_like
+
 # What every result is written with.
 WRITING = (
     "pyarrow.compute",
@@ -27,7 +32,10 @@ ESTIMATES = (
 ESTIMATES_REPORT = (*REPORT, "populace.release.report.estimates_report")
 
 
-def load_modules(*names: str) -> None:
+def load_modules(request: RunRequest, *names: str) -> None:
     """Load modules now; what cannot be loaded fails while nothing is spent."""
     for name in names:
         import_module(name)
+    if table_format_like(request.data) is TableFormat.CSV:
+        # With its first list of texts, Arrow loads pandas where it is installed.
+        pa.array([""])

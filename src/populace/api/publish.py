@@ -38,7 +38,7 @@ def publish_release(
     if table_format is not None:
         parse_table_format(table_format)
     check_row_request(drawn, schema=request.schema, method=request.synthesizer)
-    load_modules(*WRITING, *(REPORT if report else ()))
+    load_modules(request, *WRITING, *(REPORT if report else ()))
     with safety_net(out, ledger=request.ledger, inference=drawn.inference) as net:
         measurements = measure_request(request, progress=progress)
         net.keep()
@@ -52,7 +52,7 @@ def publish_release(
 def publish_measurements(request: RunRequest, out: Path, *, progress: Progress | None = None) -> Measurements:
     """Measure what is asked for, and write the folder that fitting starts from."""
     check_writable(out, ledger=request.ledger)
-    load_modules(*WRITING)
+    load_modules(request, *WRITING)
     with safety_net(out, ledger=request.ledger):
         measurements = measure_request(request, progress=progress)
         save_measurements(measurements, out)
@@ -71,7 +71,7 @@ def publish_estimates(
 ) -> Estimates:
     """Estimate what is asked for, and write the folder of estimates."""
     check_writable(out, ledger=request.ledger)
-    load_modules(*WRITING, *ESTIMATES, *(ESTIMATES_REPORT if report else ()))
+    load_modules(request, *WRITING, *ESTIMATES, *(ESTIMATES_REPORT if report else ()))
     with safety_net(out, ledger=request.ledger) as net:
         estimates = estimate_request(request, design=design, queries=queries, progress=progress)
         net.keep()

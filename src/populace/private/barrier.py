@@ -317,5 +317,5 @@ class Barrier(PublicFacts):
 
 
 def _selects_partitions(mechanism: object) -> bool:
-    """Say whether a law tells keys; asked of whatever comes in, not of what its type promises."""
+    """Say whether a mechanism tells keys; asked of whatever comes in, not of what its type promises."""
     return isinstance(mechanism, PartitionSelection)

@@ -177,7 +177,12 @@ class Schema:
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
-        _refuse_draft(columns)
+        # A draft as `populace inspect` writes it: all columns that are left are named at once.
+        if left := [name for name, keys in columns.items.items() if keys == {}]:
+            raise SchemaError(
+                f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
+                hint=f"fill in a kind ({', '.join(ColumnKind)}) with its values or its range, or remove the column",
+            )
         schema = cls(
             columns={
                 name: read_column(
@@ -244,15 +249,6 @@ class Schema:
             "partition_step": self.partition_step,
         }
         return {key: value for key, value in table.items() if value is not None}
-
-
-def _refuse_draft(columns: TomlTable) -> None:
-    """Refuse a draft as `populace inspect` writes it, and name all columns that are left at once."""
-    if left := [name for name, keys in columns.items.items() if keys == {}]:
-        raise SchemaError(
-            f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
-            hint=f"fill in a kind ({', '.join(ColumnKind)}) with its values or its range, or remove the column",
-        )
 
 
 def _parse_toml(text: str, *, name: str) -> TomlTable:

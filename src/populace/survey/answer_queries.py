@@ -29,22 +29,8 @@ from populace.survey.variance.woodruff import sums_below_quantiles
 MIN_SIZE_Z = 4.0
 
 # What these divide by, or are, is the sum of all weights.
-_OF_ALL_WEIGHTS = (
-    Statistic.COUNT,
-    Statistic.MEAN,
-    Statistic.PROPORTION,
-    Statistic.VARIANCE,
-    Statistic.CORRELATION,
-    Statistic.QUANTILE,
-)
-_RATIO_STATISTICS = (
-    Statistic.MEAN,
-    Statistic.PROPORTION,
-    Statistic.VARIANCE,
-    Statistic.CORRELATION,
-    Statistic.QUANTILE,
-    Statistic.RATIO,
-)
+_OF_ALL_WEIGHTS = frozenset(Statistic) - {Statistic.FREQUENCY, Statistic.TOTAL, Statistic.RATIO}
+_RATIO_STATISTICS = frozenset(Statistic) - {Statistic.FREQUENCY, Statistic.TOTAL, Statistic.COUNT}
 
 
 def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, ...]:

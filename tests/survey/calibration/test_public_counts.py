@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from populace.core.errors import SchemaError, UsageError
-from populace.release.report.estimates_report import _budget_stages
 from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
@@ -34,8 +33,9 @@ def test_a_public_total_is_exact_and_free_and_all_of_the_release_says_so(tmp_pat
     page = (tmp_path / "out" / "statement.md").read_text("utf-8")
     assert "A count that one set of them decides is told as it stands there" in page
     assert 0.99 < found.statement["used"]["share"] <= 1
-    assert [stage.label for stage in _budget_stages(found)] == ["old"]
-    assert _budget_stages(found)[0].share == pytest.approx(found.statement["used"]["share"])
+    (stage,) = found.document().stages
+    assert stage.label == "old"
+    assert stage.share == pytest.approx(found.statement["used"]["share"])
 
 
 def test_public_totals_alone_are_refused_and_beside_others_leave_them_all(tmp_path: Path) -> None:

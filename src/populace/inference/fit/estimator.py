@@ -167,7 +167,7 @@ class Estimator:
                 tolerance=enough,
                 bound=bound,
                 progress=None if progress is None else lambda done: progress("fitting the model", done),
-            ).point
+            )
         if self._known.tables and effort.exact:
             exact = {clique: table / self.total for clique, table in self._known.tables.items()}
             reached = objective.at(

@@ -32,8 +32,8 @@ MIN_EPSILON, MAX_EPSILON = Fraction(1, 10**9), Fraction(10**6)
 MIN_DELTA = Fraction(1, 10**300)
 _MAX_DIGITS = 400
 _SHORT_BITS = 32
-# An answer with smooth noise takes no more, whatever is left: its noise is nothing beside its bound by then, and laws
-# of a greater price leave the range in which they are searched for.
+# An answer with smooth noise takes no more, whatever is left: its noise is nothing beside its bound by then, and
+# distributions of a greater price leave the range in which they are searched for.
 MAX_SMOOTH_EPSILON = Fraction(512)
 
 
@@ -136,7 +136,7 @@ class Budget:
         return cls(currency=currency, cap=most, unit=unit)
 
     def key_mechanism(self, share: Fraction, *, delta: Fraction) -> PartitionSelection:
-        """Return the law that tells keys for a share of the budget and a part of δ, with the least threshold."""
+        """Return the partition selection for a share of the budget and a part of δ, with the least threshold."""
         noise = self.measure_noise(share, marginals=1)
         return PartitionSelection(noise, min_threshold(noise, delta=delta, unit=self.unit))
 
@@ -164,7 +164,7 @@ class Budget:
         return EpsilonDeltaGaussian(variance, delta)
 
     def measure_bounded(self, share: Fraction, *, marginals: int, most: int) -> ExponentialCount:
-        """Return the sharpest law with which this many marginals, told within 0 and `most`, cost at most a share."""
+        """Return the sharpest mechanism with which this many marginals, within 0 and `most`, cost at most a share."""
         epsilon = self.choice(share, choices=marginals).epsilon
         return ExponentialCount(_short_up(2 * self.unit.marginal_l1 / epsilon), most)
 
@@ -210,7 +210,7 @@ class Budget:
         return calibrate_smooth_noise(self.smooth_epsilon(share, answers=answers), t=t, aim=aim)
 
     def choice(self, share: Fraction, *, choices: int) -> Exponential:
-        """Return the sharpest law with which this many choices cost at most a share of the budget."""
+        """Return the sharpest mechanism with which this many choices cost at most a share of the budget."""
         each = self._each(share, answers=choices)
         if self.currency is Currency.GDP:
             return Exponential(2 * max_pure_epsilon(each))

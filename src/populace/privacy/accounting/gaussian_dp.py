@@ -1,4 +1,4 @@
-"""Certified arithmetic of Gaussian differential privacy: what a law costs, and what a cost promises.
+"""Certified arithmetic of Gaussian differential privacy: what a mechanism costs, and what a cost promises.
 
 A mechanism is μ-GDP when telling two neighbours apart from its answer is at least as hard as telling N(0, 1)
 from N(μ, 1). Everything here returns fractions that are proven to lie on the safe side.

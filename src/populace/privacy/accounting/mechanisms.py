@@ -1,4 +1,4 @@
-"""The laws that noise and choices follow, and the record of one use of them."""
+"""The mechanisms that noise and choices follow, and the record of one use of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DiscreteGaussian:
         object.__setattr__(self, "variance", _check_positive(self.variance, name="the variance"))
 
     def to_json(self) -> MechanismJson:
-        """Return the law as it is written in the ledger."""
+        """Return the mechanism as it is written in the ledger."""
         return {"law": "discrete-gaussian", "variance": str(self.variance)}
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class EpsilonDeltaGaussian(DiscreteGaussian):
         object.__setattr__(self, "delta", _check_positive(self.delta, name="the part of delta"))
 
     def to_json(self) -> MechanismJson:
-        """Return the law as it is written in the ledger."""
+        """Return the mechanism as it is written in the ledger."""
         return {"law": "gaussian-within", "variance": str(self.variance), "delta": str(self.delta)}
 
 
@@ -88,7 +88,7 @@ class DiscreteLaplace:
         return Fraction(max(2 * math.exp(-rate) / math.expm1(-rate) ** 2, 2.0**-64))
 
     def to_json(self) -> MechanismJson:
-        """Return the law as it is written in the ledger."""
+        """Return the mechanism as it is written in the ledger."""
         return {"law": "discrete-laplace", "scale": str(self.scale)}
 
     def __str__(self) -> str:
@@ -125,12 +125,12 @@ class ExponentialCount:
     @property
     def bias(self) -> float:
         """A bound on how far the mean of a is from x, whatever x is: at 0 noise can only raise a count."""
-        # q/(1 − q), q = exp(−1/scale): in this form no exponential overflows, however sharp the law is.
+        # q/(1 − q), q = exp(−1/scale): in this form no exponential overflows, however sharp the mechanism is.
         rate = 1 / float(self.scale)
         return -math.exp(-rate) / math.expm1(-rate)
 
     def to_json(self) -> MechanismJson:
-        """Return the law as it is written in the ledger."""
+        """Return the mechanism as it is written in the ledger."""
         return {"law": "exponential-count", "scale": str(self.scale), "most": str(self.most)}
 
     def __str__(self) -> str:
@@ -155,7 +155,7 @@ class Exponential:
         return self.epsilon / (2 * sensitivity)
 
     def to_json(self) -> MechanismJson:
-        """Return the law as it is written in the ledger."""
+        """Return the mechanism as it is written in the ledger."""
         return {"law": "exponential", "epsilon": str(self.epsilon)}
 
     def __str__(self) -> str:
@@ -183,7 +183,7 @@ class PartitionSelection:
             raise UsageError(f"the threshold is {self.threshold!r}.", hint="give a whole number of 1 or more")
 
     def to_json(self) -> MechanismJson:
-        """Return the law as it is written in the ledger."""
+        """Return the mechanism as it is written in the ledger."""
         scale = {key: text for key, text in self.noise.to_json().items() if key != "law"}
         return {"law": "stability", **scale, "threshold": str(self.threshold)}
 
@@ -213,7 +213,7 @@ def is_drawable(noise: Noise) -> bool:
 Mechanism = (
     DiscreteGaussian | DiscreteLaplace | ExponentialCount | Exponential | PartitionSelection | SmoothNoise
 )
-# The laws that go with one verb alone, and the verb.
+# The mechanisms that go with one verb alone, and the verb.
 _VERB_OF: dict[type[Mechanism], Verb] = {
     Exponential: "choose",
     PartitionSelection: "discover",
@@ -286,7 +286,7 @@ def _parse_int(text: object) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """One question as it is charged: what is asked, under which law, and how far one unit moves the answers.
+    """One question as it is charged: what is asked, under which mechanism, and how far one unit moves the answers.
 
     There are `answers` independent answers. Between neighbours each moves by at most `l1` in L1 and by at
     most the square root of `l2_squared` in L2. For a choice, `l1` is how far any one score can move; for an answer with

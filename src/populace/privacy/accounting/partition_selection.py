@@ -34,7 +34,7 @@ _LN_2_ABOVE = Fraction(7, 10)
 
 
 def delta_price(mechanism: Mechanism, *, unit: PrivacyUnit) -> Fraction:
-    """Return the part of δ that a spend under this law takes, rounded up: 0 for most laws.
+    """Return the part of δ that a spend under this mechanism takes, rounded up: 0 for most mechanisms.
 
     Gaussian noise among pure questions takes the part that it names. Proof: docs/proofs/filters.md.
     Under replace-one both neighbours may have keys of their own, so the probability counts twice.

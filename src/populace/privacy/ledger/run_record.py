@@ -130,7 +130,7 @@ class RunRecord:
 
     @property
     def used_delta_reserve(self) -> Fraction:
-        """The sum of the parts that questions took of the δ set aside, by whichever law."""
+        """The sum of the parts that questions took of the δ set aside, by whichever mechanism."""
         return sum((record.delta for record in self.spends), Fraction(0))
 
     def share(self, record: SpendRecord) -> Fraction:

@@ -1,7 +1,7 @@
 """Exact noise at very large scales, where a table of all values would be too long.
 
 The magnitude is cut into blocks of m = 2^j values: |Z| = m·H + L. A block H is drawn from the table of
-P[H = h] ∝ exp(−rate·(m·h)^power), which is the same law at a smaller scale; a place L in it is uniform; the
+P[H = h] ∝ exp(−rate·(m·h)^power), which is the same distribution at a smaller scale; a place L in it is uniform; the
 pair is kept with probability exp(−rate·((m·H + L)^power − (m·H)^power)); a coin gives the sign, and minus
 zero is drawn again. Proof: docs/proofs/block-rejection.md
 """
@@ -33,7 +33,7 @@ _BATCH = 1 << 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BlockTable:
-    """A law cut into blocks: the table of their starts, and for each the words that keep any place in it."""
+    """A distribution cut into blocks: the table of their starts, and for each the words that keep any place in it."""
 
     distribution: ExponentialDecay
     width_bits: int
@@ -43,14 +43,14 @@ class BlockTable:
 
 @lru_cache(maxsize=32)
 def build_blocks(distribution: ExponentialDecay) -> BlockTable:
-    """Cut a symmetric law into blocks of 1/64 to 1/128 of its scale."""
+    """Cut a symmetric distribution into blocks of 1/64 to 1/128 of its scale."""
     return build_blocks_of_width(
         distribution, width_bits=max(0, (distribution.scale // _BLOCKS_PER_SCALE).bit_length() - 1)
     )
 
 
 def build_blocks_of_width(distribution: ExponentialDecay, *, width_bits: int) -> BlockTable:
-    """Cut a symmetric law into blocks of some width. Any width is right; wide ones keep fewer pairs."""
+    """Cut a symmetric distribution into blocks of some width. Any width is right; wide ones keep fewer pairs."""
     width = 1 << width_bits
     starts = build_inversion_table(
         ExponentialDecay(
@@ -66,7 +66,7 @@ def build_blocks_of_width(distribution: ExponentialDecay, *, width_bits: int) ->
 
 
 def draw_blocks(blocks: BlockTable, *, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
-    """Return independent draws of the law that was cut, three random words for each pair tried."""
+    """Return independent draws of the distribution that was cut, three random words for each pair tried."""
     parts: list[npt.NDArray[np.int64]] = []
     missing = size
     while missing > 0:

@@ -1,6 +1,6 @@
-"""Exact inversion tables: a law's distribution function in whole numbers, each of them certain.
+"""Exact inversion tables: a distribution function in whole numbers, each of them certain.
 
-A law with distribution function F is tabled as T_k = ⌊2^b·F(k)⌋. A uniform number U whose first b bits are u
+A distribution function F is tabled as T_k = ⌊2^b·F(k)⌋. A uniform number U whose first b bits are u
 is certainly below F(k) when u < T_k, and certainly not when u > T_k. When u = T_k, more bits decide.
 Proof: docs/proofs/table-inversion.md
 """
@@ -67,7 +67,7 @@ class Thresholds(Sequence[int]):
             raise IndexError(index)
         if k >= 0:
             return self._floor(k)
-        # A symmetric law has F(−k − 1) = 1 − F(k); the others have F(−1) = 0.
+        # A symmetric distribution has F(−k − 1) = 1 − F(k); the others have F(−1) = 0.
         return (1 << self._bits) - 1 - self._floor(-k - 1) if self._law.symmetric else 0
 
     def from_zero(self) -> list[int]:
@@ -90,7 +90,7 @@ class Thresholds(Sequence[int]):
         while floor is None:
             guard *= 2
             if guard > _GUARD_LIMIT:
-                # 2^b·F(k) would have to be a whole number. No noise is better than noise of another law.
+                # 2^b·F(k) would have to be a whole number. No noise is better than noise of another distribution.
                 raise PopulaceError("a noise threshold cannot be decided.", hint="change the budget slightly")
             floor = self._law.balls(bits=self._bits, guard=guard)[k].floor().unique_fmpz()
         return int(floor)
@@ -98,7 +98,7 @@ class Thresholds(Sequence[int]):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InversionTable:
-    """The thresholds of a law at the bits of one random word, ready for many draws.
+    """The thresholds of a distribution at the bits of one random word, ready for many draws.
 
     `bits` below 64 serve tests: with short words the branch that asks for more bits is often taken.
     """
@@ -127,7 +127,7 @@ class InversionTable:
 
 
 def build_inversion_table(distribution: Distribution, *, bits: int = WORD_BITS) -> InversionTable:
-    """Return the table of a law for words of some bits."""
+    """Return the table of a distribution for words of some bits."""
     thresholds = Thresholds(distribution, bits=bits)
     upper = np.array(thresholds.from_zero(), dtype=np.uint64)
     lower = (upper[-1] - upper)[::-1] if distribution.symmetric else np.zeros(1, dtype=np.uint64)
@@ -138,7 +138,7 @@ def build_inversion_table(distribution: Distribution, *, bits: int = WORD_BITS) 
 
 @lru_cache(maxsize=_TABLES_KEPT, typed=True)
 def gaussian_table(variance: Fraction) -> InversionTable:
-    """Return the table of the discrete Gaussian law.
+    """Return the table of the discrete Gaussian distribution.
 
     >>> table = gaussian_table(Fraction(1))
     >>> table.low, float(table.thresholds[-table.low]) / 2**64  # P[Z ≤ 0]
@@ -149,7 +149,7 @@ def gaussian_table(variance: Fraction) -> InversionTable:
 
 @lru_cache(maxsize=_TABLES_KEPT, typed=True)
 def laplace_table(scale: Fraction) -> InversionTable:
-    """Return the table of the discrete Laplace law.
+    """Return the table of the discrete Laplace distribution.
 
     >>> table = laplace_table(Fraction(1))
     >>> table.low, float(table.thresholds[-table.low]) / 2**64  # P[Z ≤ 0] = 1/(1 + 1/e)

@@ -1,7 +1,7 @@
 """The distribution functions of our noise and choices, as balls at any number of bits.
 
-`ExponentialDecay` holds the discrete Gaussian and Laplace laws and their one-sided forms, `ScoreLevels` the exponential
-mechanism.
+`ExponentialDecay` holds the discrete Gaussian and Laplace distributions and their one-sided forms, `ScoreLevels` the
+exponential mechanism.
 Proof: docs/proofs/table-inversion.md
 """
 
@@ -30,7 +30,7 @@ MAX_SCALE = 2**40
 
 
 class Distribution(Protocol):
-    """A law on whole numbers that starts at 0, or is symmetric about 0."""
+    """A distribution on whole numbers that starts at 0, or is symmetric about 0."""
 
     @property
     def symmetric(self) -> bool:
@@ -54,8 +54,8 @@ class Distribution(Protocol):
 class ExponentialDecay:
     """P[k] ∝ w_k = exp(−rate·|k|^power), on all whole numbers or only on those from 0.
 
-    >>> law = ExponentialDecay(rate=Fraction(1), power=1, symmetric=False)
-    >>> print(law.balls(bits=2, guard=64)[0])  # 4·F(0) = 4·(1 − 1/e)
+    >>> distribution = ExponentialDecay(rate=Fraction(1), power=1, symmetric=False)
+    >>> print(distribution.balls(bits=2, guard=64)[0])  # 4·F(0) = 4·(1 − 1/e)
     [2.52848223531423 +/- ...]
     """
 
@@ -101,7 +101,7 @@ class ExponentialDecay:
         """Return ⌊2^bits·F(k)⌋ for 0 ≤ k < reach(bits), or None where so many guard bits do not decide it.
 
         The recurrence of `balls` in whole numbers of 2^−p, every product rounded down; how far sums can be too low is
-        bounded once for all k. For wide laws this takes about half the time.
+        bounded once for all k. For wide distributions this takes about half the time.
         Proof: docs/proofs/table-inversion.md
         """
         count = self.tail_cutoff(bits)
@@ -196,7 +196,7 @@ class ScoreLevels:
 
 
 def gaussian_distribution(variance: Fraction) -> ExponentialDecay:
-    """Return the discrete Gaussian law: P[z] ∝ exp(−z²/(2·variance)).
+    """Return the discrete Gaussian distribution: P[z] ∝ exp(−z²/(2·variance)).
 
     Canonne, Kamath and Steinke 2020.
     """
@@ -205,7 +205,7 @@ def gaussian_distribution(variance: Fraction) -> ExponentialDecay:
 
 
 def laplace_distribution(scale: Fraction) -> ExponentialDecay:
-    """Return the discrete Laplace law: P[z] ∝ exp(−|z|/scale).
+    """Return the discrete Laplace distribution: P[z] ∝ exp(−|z|/scale).
 
     Ghosh, Roughgarden and Sundararajan 2009 (the geometric mechanism).
     """

@@ -34,7 +34,7 @@ class NoiseSource(Protocol):
     """Where noise comes from: the operating system, a rehearsal, or the transcript of a replay."""
 
     def add(self, exact: Counts, *, mechanism: Noise | ExponentialCount) -> Counts:
-        """Return the counts with independent noise of this law in every cell."""
+        """Return the counts with independent noise of this distribution in every cell."""
         ...
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
@@ -46,7 +46,7 @@ class NoiseSource(Protocol):
         ...
 
     def smooth(self, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Return a number with noise of this law that follows a private bound, rounded to a public lattice."""
+        """Return a number with noise of this distribution that follows a private bound, rounded to a public lattice."""
         ...
 
 
@@ -64,7 +64,7 @@ class ExactNoise:
         return self._entropy
 
     def add(self, exact: Counts, *, mechanism: Noise | ExponentialCount) -> Counts:
-        """Return the counts with independent noise of this law in every cell."""
+        """Return the counts with independent noise of this distribution in every cell."""
         if isinstance(mechanism, ExponentialCount):
             return draw_exponential_counts(
                 exact, scale=mechanism.scale, most=mechanism.most, entropy=self._entropy
@@ -86,7 +86,7 @@ class ExactNoise:
         return {to_key(keys[int(place)]): int(noisy[place]) for place in told}
 
     def smooth(self, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
-        """Return a number with noise of this law that follows a private bound, rounded to a public lattice."""
+        """Return a number with noise of this distribution that follows a private bound, rounded to a public lattice."""
         return draw_smooth_answer(
             exact, bound=bound, mechanism=mechanism, lattice=lattice, entropy=self._entropy
         )

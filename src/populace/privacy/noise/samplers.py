@@ -22,7 +22,7 @@ MAX_TABLED_SCALE = 4_000
 
 
 def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
-    """Return independent draws of the discrete Gaussian law: P[z] ∝ exp(−z²/(2·variance)), exactly.
+    """Return independent draws of the discrete Gaussian distribution: P[z] ∝ exp(−z²/(2·variance)), exactly.
 
     Proof: docs/proofs/table-inversion.md
 
@@ -38,7 +38,7 @@ def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -
 
 
 def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
-    """Return independent draws of the discrete Laplace law: P[z] ∝ exp(−|z|/scale), exactly.
+    """Return independent draws of the discrete Laplace distribution: P[z] ∝ exp(−|z|/scale), exactly.
 
     Proof: docs/proofs/table-inversion.md
 
@@ -56,7 +56,7 @@ def draw_exponential_counts(
 ) -> IntegerNoise:
     """Return for every count x an a of 0 … most with P[a] ∝ exp(−|a − x|/scale), exactly.
 
-    Laplace noise is drawn again where the sum leaves the range; an x above `most` has the law of `most` itself.
+    Laplace noise is drawn again where the sum leaves the range; an x above `most` is drawn as `most` is.
     Proof: docs/proofs/exponential-histogram.md
 
     >>> from populace.privacy.noise.entropy import RehearsalEntropy

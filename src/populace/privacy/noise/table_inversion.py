@@ -24,7 +24,7 @@ Indices = npt.NDArray[np.intp]
 
 
 def draw_from_table(table: InversionTable, *, size: int, entropy: Entropy) -> npt.NDArray[np.int64]:
-    """Return independent draws of the table's law, one random word each unless a word equals a threshold."""
+    """Return independent draws of the table's distribution, one random word each unless a word equals a threshold."""
     out = np.empty(size, dtype=np.int64)
     count = count_thresholds_guided if size >= _GUIDED_FROM and table.bits >= GUIDE_BITS else count_thresholds
     for start in range(0, size, _BATCH):

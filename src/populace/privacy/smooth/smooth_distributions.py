@@ -1,7 +1,7 @@
-"""Laws of noise whose tails are heavy enough to hide its own scale, which follows private rows.
+"""Distributions of noise whose tails are heavy enough to hide its own scale, which follows private rows.
 
 ===================  =======================================================  ========================
-law                  density                                                  priced in
+distribution         density                                                  priced in
 ===================  =======================================================  ========================
 ``Cauchy``           ∝ 1/(1 + |x|^γ)                                          ε of pure DP
 ``Student``          ∝ (1 + x²/d)^−(d+1)/2, a tail of γ = d + 1               ε of pure DP
@@ -35,7 +35,7 @@ _LOSS_GRID = np.linspace(0, 1, 257)
 
 @dataclass(frozen=True, slots=True)
 class Cauchy:
-    """The generalised Cauchy law, of density ∝ 1/(1 + |x|^gamma). Nissim, Raskhodnikova and Smith 2007.
+    """The generalised Cauchy distribution, of density ∝ 1/(1 + |x|^gamma). Nissim, Raskhodnikova and Smith 2007.
 
     >>> Cauchy(Fraction(4)).variance
     1.0
@@ -135,7 +135,7 @@ class PolyPlace:
         return gamma * math.exp(math.log(tail / (probability * whole)) / (gamma - 1))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return the greatest loss: of no dilation, of the narrower law and of the wider one.
+        """Return the greatest loss: of no dilation, of the narrower distribution and of the wider one.
 
         Proof: docs/proofs/smooth-noise.md.
         """
@@ -165,7 +165,7 @@ class PolyPlace:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceLogNormal:
-    """The law of Z·e^(σY), Z Laplace of scale 1 and Y standard normal: ρ = (t/σ + e^(3σ²/2)·s)²/2 in zCDP.
+    """The distribution of Z·e^(σY), Z Laplace of scale 1 and Y standard normal: ρ = (t/σ + e^(3σ²/2)·s)²/2 in zCDP.
 
     Source: Bun and Steinke 2019.
     """

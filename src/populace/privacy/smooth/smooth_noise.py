@@ -1,4 +1,4 @@
-"""Noise for answers whose local sensitivity is bounded smoothly: which law, and how wide, for a given ε.
+"""Noise for answers whose local sensitivity is bounded smoothly: which distribution, and how wide, for a given ε.
 
 Parameters follow from ε and t alone, both public; the bound S itself is private, and so is the noise's scale.
 Proof: docs/proofs/smooth-noise.md
@@ -38,7 +38,7 @@ _REFINEMENTS = 14
 # Noise wider than S divided by this is as good as none.
 _MIN_S = 2.0**-60
 
-# The laws as the ledger names them.
+# The distributions as the ledger names them.
 _FAMILIES: dict[str, type[SmoothDistribution]] = {
     "cauchy": Cauchy,
     "student": Student,
@@ -52,8 +52,8 @@ _WORDS: dict[type[SmoothDistribution], str] = {
     PolyPlace: "polynomial-Laplace",
     LaplaceLogNormal: "Laplace-log-normal",
 }
-# Numbers that a law may have: from and to which powers of two, and how many bits long. Tails heavier than that would
-# need more random words than are drawn, and so would exponents that spread further.
+# Numbers that a distribution may have: from and to which powers of two, and how many bits long. Tails heavier than
+# that would need more random words than are drawn, and so would exponents that spread further.
 _PARAMETER_RANGES = {"s": (-64, 64), "t": (-32, 8), "tail": (-6, 12), "sigma": (-32, 4)}
 _MAX_BITS = 256
 
@@ -79,7 +79,7 @@ class SmoothNoise:
     t: Fraction
 
     def __post_init__(self) -> None:
-        # The very types: a law that says of itself what it costs could say anything.
+        # The very types: a distribution that says of itself what it costs could say anything.
         if type(self.distribution) not in _NAMES:
             raise UsageError(
                 f"no smooth noise follows {self.distribution!r}.", hint=f"take one of {', '.join(_FAMILIES)}"
@@ -96,7 +96,7 @@ class SmoothNoise:
 
     @property
     def _parameter(self) -> tuple[str, Fraction]:
-        """The name and the value of what the law's tail is made by."""
+        """The name and the value of what the distribution's tail is made by."""
         (field,) = fields(self.distribution)
         return field.name, getattr(self.distribution, field.name)
 
@@ -114,7 +114,7 @@ class SmoothNoise:
         return type(self.distribution) is not LaplaceLogNormal
 
     def to_json(self) -> dict[str, str]:
-        """Return the law as it is written in the ledger: nothing of it follows from rows."""
+        """Return the distribution as it is written in the ledger: nothing of it follows from rows."""
         name, value = self._parameter
         return {
             "law": "smooth",
@@ -126,7 +126,7 @@ class SmoothNoise:
 
     @classmethod
     def from_json(cls, data: Mapping[str, str], *, number: Callable[[object], Fraction]) -> SmoothNoise:
-        """Return the law that `to_json` wrote; `number` reads exact numbers."""
+        """Return the distribution that `to_json` wrote; `number` reads exact numbers."""
         family = _FAMILIES.get(data["family"])
         if family is None:
             raise UsageError(
@@ -166,7 +166,7 @@ def calibrate_family(
     tailed: Callable[[Fraction], SmoothDistribution] = Cauchy,
     aim: Criterion | None = None,
 ) -> SmoothNoise:
-    """Return the smallest noise that costs at most ε, of the laws that `tailed` makes of a tail's power γ.
+    """Return the smallest noise that costs at most ε, of the distributions that `tailed` makes of a tail's power γ.
 
     A variance needs γ > 3, which costs more than 2t: from there on it is the aim, and before that the width of an
     interval, unless told otherwise. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
@@ -183,7 +183,7 @@ def calibrate_family(
 def calibrate_smooth_noise(
     epsilon: Fraction, *, t: Fraction, rho: Fraction | None = None, aim: Criterion | None = None
 ) -> SmoothNoise:
-    """Return the smallest noise of all laws that cost at most ε or, if a ρ of zCDP is granted, at most ρ.
+    """Return the smallest noise of all distributions that cost at most ε or, if a ρ of zCDP is granted, at most ρ.
 
     >>> noise = calibrate_smooth_noise(6 * LN_2, t=LN_2)
     >>> type(noise.distribution).__name__, round(noise.standard_deviation, 2)
@@ -288,7 +288,7 @@ def _error(noise: SmoothNoise, *, aim: Criterion) -> float:
 
 
 def calibrate(distribution: SmoothDistribution, *, cost: Fraction, t: Fraction) -> SmoothNoise:
-    """Return the noise of one law with the greatest s, to about six digits, that is proven to cost no more."""
+    """Return the noise of one distribution with the greatest s, to about six digits, that is proven to cost no more."""
     s = round_down(Fraction(_approximate_s(distribution, cost=float(cost), t=float(t))), bits=_SHORT_BITS)
     away = Fraction(1, 2**_SHORT_BITS)
     while s > 0 and distribution.price(s=s, t=t) > cost:

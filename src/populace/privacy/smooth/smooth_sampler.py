@@ -173,7 +173,7 @@ def _poly_quantile(gamma: Fraction, probability: arb) -> arb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerTail:
-    """The law of density ∝ (1 + |x|^p)^−m: with w = 1/(1 + x^p), P[|X| > x] = I_w(m − 1/p, 1/p).
+    """The distribution of density ∝ (1 + |x|^p)^−m: with w = 1/(1 + x^p), P[|X| > x] = I_w(m − 1/p, 1/p).
 
     >>> with precision(100):
     ...     tail, body = PowerTail(power=Fraction(2), exponent=Fraction(1)).tails(arb(0))
@@ -220,7 +220,7 @@ class PowerTail:
         side = 0 if probability < Fraction(1, 2) else 1
         full = ctx.prec
         with precision(_LOW):
-            # Where x^p is about 1/m the law has its middle, however light its tails are.
+            # Where x^p is about 1/m the distribution has its middle, however light its tails are.
             place = -(ball(max(self.exponent, Fraction(1))).log() / ball(self.power)).mid()
             whole = self._whole().mid()
             for _ in range(_STEPS):

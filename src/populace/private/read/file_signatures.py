@@ -22,85 +22,75 @@ ARROW = b"ARROW1"
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format that is not read: what to call it, and how to turn it into one that is."""
+    """A format that is not read: what to call it, how to turn it into one that is, and how its files are known."""
 
     name: str
     hint: str
+    suffixes: str = ""
+    starts: tuple[bytes, ...] = ()
 
 
 _EXPORT = "export it to CSV or Parquet first"
+_UNPACK = "unpack it first"
 
 
 def _pandas(reader: str) -> str:
-    return f"{_EXPORT}; with pandas: {reader}(…).to_parquet(…)"
+    return f"{_EXPORT}; with pandas: pandas.{reader}(…).to_parquet(…)"
 
 
-_UNPACK = "unpack it first"
-_GZIP = FileFormat("compressed by gzip", _UNPACK)
-_BZIP2 = FileFormat("compressed by bzip2", _UNPACK)
-_XZ = FileFormat("compressed by xz", _UNPACK)
-_ZSTD = FileFormat("compressed by zstd", _UNPACK)
-_ZIP = FileFormat("a ZIP archive or a spreadsheet", f"unpack it, or {_EXPORT}")
-_SHEET = FileFormat("an old spreadsheet", _EXPORT)
-_ARROW = FileFormat("an Arrow file", _pandas("pandas.read_feather"))
-_ORC = FileFormat("an ORC file", _pandas("pandas.read_orc"))
-_AVRO = FileFormat("an Avro file", _EXPORT)
-_STATA = FileFormat("a Stata file", _pandas("pandas.read_stata"))
-_SAS = FileFormat("a SAS file", _pandas("pandas.read_sas"))
-_TRANSPORT = FileFormat("a SAS transport file", _pandas("pandas.read_sas"))
-_SPSS = FileFormat("an SPSS file", _pandas("pandas.read_spss"))
-_PORTABLE = FileFormat("an SPSS portable file", _EXPORT)
-_R = FileFormat("an R file", f"{_EXPORT}; in R: write.csv(…)")
-_JSON = FileFormat("JSON", _pandas("pandas.read_json"))
-_XML = FileFormat("XML or HTML", _pandas("pandas.read_xml"))
-_SQLITE = FileFormat("a SQLite database", _EXPORT)
-_ACCESS = FileFormat("an Access database", _EXPORT)
-_PDF = FileFormat("a PDF", _EXPORT)
-_PYTHON = FileFormat("a file of Python objects or arrays", _EXPORT)
-_HDF = FileFormat("an HDF5 file", _EXPORT)
-_MATLAB = FileFormat("a MATLAB file", _EXPORT)
-_IMAGE = FileFormat("an image", "give a table")
-_ENCRYPTED = FileFormat("an encrypted Parquet file", "decrypt it first")
-_YAML = FileFormat("YAML", _EXPORT)
-
-_STARTS = {
-    b"PK\x03\x04": _ZIP,
-    b"PK\x05\x06": _ZIP,
-    b"7z\xbc\xaf\x27\x1c": _ZIP,
-    b"Rar!\x1a\x07": _ZIP,
-    b"\x1f\x8b": _GZIP,
-    b"\x1f\x9d": FileFormat("compressed by compress", _UNPACK),
-    b"BZh": _BZIP2,
-    b"\xfd7zXZ": _XZ,
-    b"\x28\xb5\x2f\xfd": _ZSTD,
-    b"\x04\x22\x4d\x18": FileFormat("compressed by lz4", _UNPACK),
-    b"\xff\x06\x00\x00sNaPpY": FileFormat("compressed by snappy", _UNPACK),
-    ARROW: _ARROW,
-    b"FEA1": _ARROW,
-    b"\xff\xff\xff\xff": _ARROW,
-    b"PARE": _ENCRYPTED,
-    b"Obj\x01": _AVRO,
-    b"$FL2": _SPSS,
-    b"$FL3": _SPSS,
-    b"HEADER RECORD*": _TRANSPORT,
-    b"**COMPRESSED**": _TRANSPORT,
-    bytes(12) + b"\xc2\xea\x81\x60": _SAS,
-    b"<stata_dta>": _STATA,
-    b"ORC": _ORC,
-    b"RDX": _R,
-    b"RDA": _R,
-    b"SQLite format 3": _SQLITE,
-    b"\x00\x01\x00\x00Standard": _ACCESS,
-    b"%PDF": _PDF,
-    b"\xd0\xcf\x11\xe0": _SHEET,
-    b"\x09\x08": _SHEET,
-    b"\x89HDF": _HDF,
-    b"MATLAB 5.0": _MATLAB,
-    b"\x93NUMPY": _PYTHON,
-    b"\x89PNG": _IMAGE,
-    b"\xff\xd8\xff": _IMAGE,
-    b"GIF8": _IMAGE,
-}
+_ORC = FileFormat("an ORC file", _pandas("read_orc"), "orc", (b"ORC",))
+_STATA = FileFormat("a Stata file", _pandas("read_stata"), "dta", (b"<stata_dta>",))
+_PORTABLE = FileFormat("an SPSS portable file", _EXPORT, "por")
+_JSON = FileFormat("JSON", _pandas("read_json"), "json jsonl ndjson geojson")
+_XML = FileFormat("XML or HTML", _pandas("read_xml"), "xml html htm")
+_PYTHON = FileFormat("a file of Python objects or arrays", _EXPORT, "pkl pickle npy npz", (b"\x93NUMPY",))
+_ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")
+_SHEETS = (b"\xd0\xcf\x11\xe0", b"\x09\x08")
+_FORMATS = (
+    *(_ORC, _STATA, _PORTABLE, _JSON, _XML, _PYTHON),
+    FileFormat("compressed by gzip", _UNPACK, "gz tgz", (b"\x1f\x8b",)),
+    FileFormat("compressed by compress", _UNPACK, "", (b"\x1f\x9d",)),
+    FileFormat("compressed by bzip2", _UNPACK, "bz2", (b"BZh",)),
+    FileFormat("compressed by xz", _UNPACK, "xz", (b"\xfd7zXZ",)),
+    FileFormat("compressed by zstd", _UNPACK, "zst", (b"\x28\xb5\x2f\xfd",)),
+    FileFormat("compressed by lz4", _UNPACK, "", (b"\x04\x22\x4d\x18",)),
+    FileFormat("compressed by snappy", _UNPACK, "", (b"\xff\x06\x00\x00sNaPpY",)),
+    FileFormat(
+        "a ZIP archive or a spreadsheet",
+        f"unpack it, or {_EXPORT}",
+        "zip xlsx xlsm xlsb ods 7z rar",
+        _ARCHIVES,
+    ),
+    FileFormat("an old spreadsheet", _EXPORT, "xls", _SHEETS),
+    FileFormat(
+        "an Arrow file",
+        _pandas("read_feather"),
+        "arrow feather ipc arrows",
+        (ARROW, b"FEA1", b"\xff\xff\xff\xff"),
+    ),
+    FileFormat("an encrypted Parquet file", "decrypt it first", "", (b"PARE",)),
+    FileFormat("an Avro file", _EXPORT, "avro", (b"Obj\x01",)),
+    FileFormat("an SPSS file", _pandas("read_spss"), "sav zsav", (b"$FL2", b"$FL3")),
+    FileFormat(
+        "a SAS transport file",
+        _pandas("read_sas"),
+        "xpt xport v5x v8x stc",
+        (b"HEADER RECORD*", b"**COMPRESSED**"),
+    ),
+    FileFormat(
+        "a SAS file", _pandas("read_sas"), "sas7bdat sas7bcat sd7", (bytes(12) + b"\xc2\xea\x81\x60",)
+    ),
+    FileFormat("an R file", f"{_EXPORT}; in R: write.csv(…)", "rds rda rdata", (b"RDX", b"RDA")),
+    FileFormat("a SQLite database", _EXPORT, "sqlite sqlite3 db", (b"SQLite format 3",)),
+    FileFormat("an Access database", _EXPORT, "mdb accdb", (b"\x00\x01\x00\x00Standard",)),
+    FileFormat("a PDF", _EXPORT, "pdf", (b"%PDF",)),
+    FileFormat("an HDF5 file", _EXPORT, "h5 hdf hdf5", (b"\x89HDF",)),
+    FileFormat("a MATLAB file", _EXPORT, "mat", (b"MATLAB 5.0",)),
+    FileFormat("an image", "give a table", "", (b"\x89PNG", b"\xff\xd8\xff", b"GIF8")),
+    FileFormat("YAML", _EXPORT, "yaml yml"),
+)
+_BY_START = {start: each for each in _FORMATS for start in each.starts}
+_BY_SUFFIX = {f".{suffix}": each for each in _FORMATS for suffix in each.suffixes.split()}
 # Only where more than these letters says so: a header may begin with them.
 _LETTERS = {
     b"BZh": rb"BZh[1-9]1AY&SY",
@@ -115,34 +105,6 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95c}\]\(\x8c]")
 _COMMAND = re.compile(r"(?i)(insert\s+into|create\s+table|copy\s+\S+\s*\(|--|/\*)")
 _PAIR = re.compile(r"[\w .-]+\s*[:=]\s*\S.*")
 _JSON_ARRAY = re.compile(r'\[\s*(?:[\[{"\]0-9-]|true\b|false\b|null\b|$)')
-
-_SUFFIXES = {
-    _JSON: "json jsonl ndjson geojson",
-    _XML: "xml html htm",
-    _YAML: "yaml yml",
-    _STATA: "dta",
-    _SAS: "sas7bdat sas7bcat sd7",
-    _TRANSPORT: "xpt xport v5x v8x stc",
-    _SPSS: "sav zsav",
-    _PORTABLE: "por",
-    _R: "rds rda rdata",
-    _ZIP: "zip xlsx xlsm xlsb ods 7z rar",
-    _SHEET: "xls",
-    _ARROW: "arrow feather ipc arrows",
-    _ORC: "orc",
-    _AVRO: "avro",
-    _SQLITE: "sqlite sqlite3 db",
-    _ACCESS: "mdb accdb",
-    _PDF: "pdf",
-    _PYTHON: "pkl pickle npy npz",
-    _HDF: "h5 hdf hdf5",
-    _MATLAB: "mat",
-    _GZIP: "gz tgz",
-    _BZIP2: "bz2",
-    _XZ: "xz",
-    _ZSTD: "zst",
-}
-_NAMED = {f".{suffix}": each for each, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
 
 
 def refuse_other_formats(path: Path, start: bytes) -> None:
@@ -161,7 +123,7 @@ def refuse_other_texts(path: Path, header: str) -> None:
     _refuse(path, _XML if bare.startswith("<") else None)
     # What follows these letters in an ORC file may be a line end.
     _refuse(path, _ORC if header == "ORC" else None)
-    named = _NAMED.get(path.suffix.lower())
+    named = _BY_SUFFIX.get(path.suffix.lower())
     if named is not None:
         raise DataError(
             f"{str(path)!r} is named as {named.name} is, which is not read.",
@@ -219,7 +181,7 @@ def _refuse(path: Path, found: FileFormat | None) -> None:
 
 
 def _detect_format(start: bytes) -> FileFormat | None:
-    for magic, found in _STARTS.items():
+    for magic, found in _BY_START.items():
         if start.startswith(magic) and (magic not in _LETTERS or re.match(_LETTERS[magic], start)):
             return found
     if _OLD_STATA.match(start):

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from populace.core.number_format import format_percent, format_percent_bound
-from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
+from populace.measurements.measurements import Measurement, Measurements
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.range_columns import RangeColumn

@@ -6,6 +6,7 @@ the same text, true and "true" too. Otherwise one odd row could change how all o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,28 @@ def to_arrow(values: npt.NDArray[Any]) -> Array:
     """
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def texts_to_arrow(texts: Sequence[str]) -> Array:
+    """Return texts as an Arrow array.
+
+    >>> texts_to_arrow(["a", "", "é"]).tolist()
+    ['a', '', 'é']
+    """
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def from_arrow(cells: Array) -> npt.NDArray[Any]:
+    """Return numbers without empty cells as an array that shares their memory.
+
+    Arrow's own way there loads pandas where it is installed, which takes as long as to fit a small model.
+
+    >>> from_arrow(pa.array([1.5, 2.0])).tolist()
+    [1.5, 2.0]
+    """
+    return np.from_dlpack(cells)
 
 
 def find_distinct(values: Array) -> tuple[Array, Integers]:
@@ -104,6 +127,8 @@ def to_floats(cells: Array, *, decimal: str = ".") -> Floats:
     [17.0, 17.0, inf, nan, 1.0]
     """
     if pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type):
+        if not cells.null_count:
+            return from_arrow(cells).astype(np.float64)
         # An empty cell is NaN.
         plain: Floats = cells.to_numpy(zero_copy_only=False).astype(np.float64)
         return plain
@@ -129,8 +154,7 @@ def trim_texts(written: Array) -> Array:
 
 
 def _fill_with_nan(cells: Array) -> Floats:
-    values: Floats = pc.fill_null(cells, float("nan")).to_numpy(zero_copy_only=False)
-    return values
+    return from_arrow(pc.fill_null(cells, float("nan")))
 
 
 def _format_numbers(cells: Array) -> Array:
@@ -169,8 +193,7 @@ def _unwrap_type(values: Array) -> tuple[Array, Integers] | None:
 
 
 def _positions(indices: Array) -> Integers:
-    places: Integers = pc.fill_null(indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    return places
+    return from_arrow(pc.fill_null(indices.cast(pa.int64()), -1))
 
 
 def _is_written(kind: pa.DataType) -> bool:

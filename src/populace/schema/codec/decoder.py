@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from populace.schema.codec.cell_texts import Array, Numbers, pc, to_arrow, to_texts
 from populace.schema.codec.datetime_codec import format_temporal
-from populace.schema.codec.encoder import Codes, Encoder
 from populace.schema.codec.within_bin_draws import draw_values
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn, TemporalColumn, TimeColumn
@@ -28,17 +27,6 @@ _INT64 = range(-(2**63), 2**63)
 _MOMENTS = {DateColumn: pa.date32(), DateTimeColumn: pa.timestamp("s"), TimeColumn: pa.time32("s")}
 
 
-def encode_values(column: Column, values: Array, *, decimal: str = ".") -> Codes:
-    """Return the code of every value; whatever lies outside the domain gets the declared code.
-
-    `decimal` is the mark that may stand in for the point in numbers written as text.
-
-    >>> encode_values(IntegerColumn(name="AGE", min=0, max=99), pa.array(["17", " 17.0", "120", "old", None])).tolist()
-    [17, 17, 99, 100, 100]
-    """
-    return Encoder(column)(values, decimal=decimal)
-
-
 def decode_codes(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator) -> Array:
     """Return the values that codes stand for, in the type that the schema gives the column.
 
@@ -52,18 +40,16 @@ def decode_codes(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Gene
     column = fill_unknown_domain(column)
     codes = np.asarray(codes).astype(np.int64)
     kind = arrow_type(column)
-    specials = _to_type([_special_value(column, text, kind) for text in column.specials] or [None], kind)
+    specials = [_special_value(column, text, kind) for text in column.specials] or [None]
     if isinstance(column, CategoricalColumn):
-        values = pa.concat_arrays(
-            [_to_type([_special_value(column, value, kind) for value in column.values], kind), specials]
-        )
-        return pc.take(values, pa.array(codes))
+        values = [*(_special_value(column, value, kind) for value in column.values), *specials]
+        return pc.take(_to_type(values, kind), to_arrow(codes))
     inside = codes < column.levels
     drawn = draw_values(column, np.where(inside, codes, 0), rng=rng)
     written = _format_numbers(column, drawn) if pa.types.is_string(kind) else _to_type(drawn, kind)
     if inside.all():
         return written
-    outside = pc.take(specials, pa.array(np.where(inside, 0, codes - column.levels)))
+    outside = pc.take(_to_type(specials, kind), to_arrow(np.where(inside, 0, codes - column.levels)))
     return pc.if_else(pa.array(inside), written, outside)
 
 

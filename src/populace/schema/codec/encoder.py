@@ -14,8 +14,10 @@ from populace.schema.codec.cell_texts import (
     Floats,
     Integers,
     find_distinct,
+    from_arrow,
     is_number_type,
     pc,
+    texts_to_arrow,
     to_floats,
     to_texts,
     trim_texts,
@@ -80,6 +82,18 @@ class Encoder:
         return np.where(codes == _NONE, self._other, codes)
 
 
+def encode_values(column: Column, values: Array, *, decimal: str = ".") -> Codes:
+    """Return the code of every value; whatever lies outside the domain gets the declared code.
+
+    `decimal` is the mark that may stand in for the point in numbers written as text.
+
+    >>> from populace.schema.columns.numeric_columns import IntegerColumn
+    >>> encode_values(IntegerColumn(name="AGE", min=0, max=99), pa.array(["17", " 17.0", "120", "old", None])).tolist()
+    [17, 17, 99, 100, 100]
+    """
+    return Encoder(column)(values, decimal=decimal)
+
+
 def code_dtype(size: int) -> np.dtype[np.unsignedinteger[Any]]:
     """Return the smallest unsigned type that holds the codes 0 … size − 1.
 
@@ -93,13 +107,13 @@ class _TextLookup:
     """Texts with their codes."""
 
     def __init__(self, codes: dict[str, int]) -> None:
-        self._keys = pa.array(list(codes), pa.string())
+        self._keys = texts_to_arrow(list(codes))
         self._codes = np.array([*codes.values(), _NONE], dtype=np.int64)
 
     def __call__(self, written: Array) -> Integers:
         found = pc.fill_null(pc.index_in(written, value_set=self._keys), -1)
-        places: Integers = found.to_numpy(zero_copy_only=False)
-        return self._codes[places]
+        codes: Integers = self._codes[from_arrow(found)]
+        return codes
 
 
 class BinLookup:
@@ -147,17 +161,16 @@ class BinLookup:
             valid |= values > self._high
         if self._whole:
             valid &= values == np.floor(values)
-        levels = self._levels(np.where(valid, held, self._low))
+        held = np.where(valid, held, self._low)
+        if self._step is None:
+            levels = np.searchsorted(self._starts, held, side="right") - 1
+        else:
+            levels = (held.astype(np.int64) - int(self._low)) // self._step
         codes = np.where(valid, levels, _NONE)
         if len(self._special_values):
             place = np.searchsorted(self._special_values, values).clip(max=len(self._special_values) - 1)
             codes = np.where(self._special_values[place] == values, self._special_codes[place], codes)
         return codes
-
-    def _levels(self, values: Floats) -> Integers:
-        if self._step is None:
-            return np.searchsorted(self._starts, values, side="right") - 1
-        return (values.astype(np.int64) - int(self._low)) // self._step
 
 
 def _decimal_starts(column: DecimalColumn) -> Floats:
@@ -177,7 +190,7 @@ def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
     codes = {text: first + place for place, text in enumerate(known)}
     if not known:
         return codes
-    for text, form in zip(known, trim_texts(pa.array(known, pa.string())).to_pylist(), strict=True):
+    for text, form in zip(known, trim_texts(texts_to_arrow(known)).to_pylist(), strict=True):
         codes.setdefault(form, codes[text])
     values = [parse_number(text) for text in known]
     floats = pa.array([None if value is None else float(value) for value in values], pa.float64())

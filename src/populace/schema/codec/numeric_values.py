@@ -48,7 +48,8 @@ class NumericValues:
         moved = np.flatnonzero(np.isnan(held) & (own < self._column.levels))
         if len(moved):
             levels, places = np.unique(own[moved], return_inverse=True)
-            held[moved] = np.array([self._middle(int(level)) for level in levels])[places]
+            middles = [float(sum(self._column.bounds(int(level)))) / 2 for level in levels]
+            held[moved] = np.array(middles)[places]
         held[own >= self._column.levels] = np.nan
         return held
 
@@ -60,10 +61,6 @@ class NumericValues:
         values, places = find_distinct(cells)
         # An empty cell has place −1: the entry appended at the end.
         return np.append(self._bins.numbers(values, decimal=decimal), np.nan)[places]
-
-    def _middle(self, level: int) -> float:
-        low, high = self._column.bounds(level)
-        return float(low + high) / 2
 
 
 def numeric_column_names(schema: Schema) -> tuple[str, ...]:

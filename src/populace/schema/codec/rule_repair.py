@@ -12,7 +12,7 @@ import numpy.typing as npt
 from populace.core.marginals import Grouping
 from populace.schema.columns.column import Column
 from populace.schema.conditions.rules import Rule
-from populace.schema.conditions.structural_zeros import Rulebook, UniverseRule, Witness
+from populace.schema.conditions.structural_zeros import Rulebook, UniverseRule
 
 MAX_REPAIR_ROUNDS = 3
 
@@ -68,7 +68,9 @@ class RuleRepair:
             for universe in self._book.universes:
                 _enforce_universe(held, universe)
         for group, rules in self._rules:
-            self._replace(held, group, rules)
+            broken = np.logical_or.reduce([self.violates(held, rule) for rule in rules])
+            for name, code in group.items():
+                held[name][broken] = code
         return held
 
     def violates(self, codes: Mapping[str, Codes], rule: Rule) -> npt.NDArray[np.bool_]:
@@ -97,11 +99,6 @@ class RuleRepair:
                 here = axes == axis
                 held[name][rows[here]] = codes[here]
         return moved
-
-    def _replace(self, held: Held, group: Witness, rules: list[Rule]) -> None:
-        broken = np.logical_or.reduce([self.violates(held, rule) for rule in rules])
-        for name, code in group.items():
-            held[name][broken] = code
 
 
 def _enforce_universe(held: Held, universe: UniverseRule) -> None:

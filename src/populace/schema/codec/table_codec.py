@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from populace.schema.codec.cell_texts import Array, pc
 from populace.schema.codec.decoder import arrow_type, decode_codes
-from populace.schema.codec.encoder import Codes, Encoder
+from populace.schema.codec.encoder import Codes, Encoder, encode_values
 from populace.schema.codec.rule_repair import RuleRepair
 from populace.schema.codec.split_codes import join_variables, split_variables
 from populace.schema.conditions.derived_columns import RecodeTable
 from populace.schema.exact_numbers import parse_number
 from populace.schema.schema import Schema
+
+CodeArrays = Mapping[str, npt.NDArray[Any]]
 
 
 class TableCodec:
@@ -64,7 +66,7 @@ class TableCodec:
         """
         return self.enforce(self._encode_cells(cells, decimal=decimal))
 
-    def enforce(self, codes: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    def enforce(self, codes: CodeArrays) -> dict[str, npt.NDArray[Any]]:
         """Return codes of rows that keep the schema's rules; a row that does is left as it is."""
         if self._repair is None:
             return dict(codes)
@@ -75,11 +77,11 @@ class TableCodec:
                 kept |= split_variables(column, join_variables(column, kept))
         return kept
 
-    def decode(self, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator) -> pa.Table:
+    def decode(self, codes: CodeArrays, *, rng: np.random.Generator) -> pa.Table:
         """Return rows in the schema's own values and types; inside a bin a value is drawn uniformly."""
         return pa.table({name: self._decode_column(name, codes, rng=rng) for name in self._schema.columns})
 
-    def normalize(self, codes: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    def normalize(self, codes: CodeArrays) -> dict[str, npt.NDArray[Any]]:
         """Return codes as encoding gives them: a special code of a split column has no remainder."""
         found = dict(codes)
         for column in self._columns.values():
@@ -96,7 +98,7 @@ class TableCodec:
                 found[rule.text] = int(self._repair.violates(codes, rule).sum())
         for name, function in self._layout.functions.items():
             view = self._layout.view(name)
-            written = Encoder(function.column)(table[name])
+            written = encode_values(function.column, table[name])
             found[function.text] = int((written != view.codes[_table_cells(view, codes)]).sum())
         return found
 
@@ -106,17 +108,13 @@ class TableCodec:
             codes |= split_variables(self._columns[name], encoder(cells[name], decimal=decimal))
         return codes
 
-    def _decode_column(
-        self, name: str, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator
-    ) -> Array:
+    def _decode_column(self, name: str, codes: CodeArrays, *, rng: np.random.Generator) -> Array:
         column = self._schema.columns[name]
         if name in self._layout.functions:
             return self._derive_column(name, codes, rng=rng)
         return decode_codes(column, join_variables(column, codes), rng=rng)
 
-    def _derive_column(
-        self, name: str, codes: Mapping[str, npt.NDArray[Any]], *, rng: np.random.Generator
-    ) -> Array:
+    def _derive_column(self, name: str, codes: CodeArrays, *, rng: np.random.Generator) -> Array:
         """Return a function's values: exactly those that its map names, never another one of a bin."""
         view, column = self._layout.view(name), self._schema.columns[name]
         kind = arrow_type(column)
@@ -138,5 +136,5 @@ class TableCodec:
         return pc.take(pa.array(results, kind), pa.array(places[_table_cells(view, codes)]))
 
 
-def _table_cells(view: RecodeTable, codes: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
+def _table_cells(view: RecodeTable, codes: CodeArrays) -> tuple[npt.NDArray[Any], ...]:
     return tuple(codes[name] for name in view.variables)

@@ -79,8 +79,8 @@ class CodeSemantics:
         """
         variable = column.variables[0]
         if variable.size > LIMITS.max_rule_codes:
-            raise SchemaError(
-                f"column {column.name!r} has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
+            raise column.error(
+                f"has {variable.size} codes; rules and maps take {LIMITS.max_rule_codes}.",
                 hint="give it a width",
             )
         return cls(column=column, variable=variable, intervals=_value_intervals(column))
@@ -194,8 +194,8 @@ class CodeSemantics:
         if code is None:
             raise self._no_value_error(literal)
         if self.count(code) != 1:
-            raise SchemaError(
-                f"column {self.column.name!r} cannot be compared with {literal}: "
+            raise self.column.error(
+                f"cannot be compared with {literal}: "
                 f"its code for {self.describe(code)} stands for other values too.",
                 hint=f"give {literal.text} a bin of its own, or compare with < and >= at the edges of bins",
             )
@@ -203,7 +203,13 @@ class CodeSemantics:
 
     def ordered(self, operator: Operator, literal: Literal) -> Truth:
         """Say for each code whether its values lie on one side of a literal; special codes lie on none."""
-        intervals, limit = self._ordered_intervals(), self._compared_value(literal)
+        intervals = self.intervals
+        if intervals is None:
+            raise self.column.error(
+                "is categorical: its values have no order.",
+                hint='compare with == or in, or declare it as kind = "ordinal"',
+            )
+        limit = self._compared_value(literal)
         if operator in (Operator.BELOW, Operator.AT_LEAST):
             lower, upper = intervals.below(limit)
         else:
@@ -213,14 +219,6 @@ class CodeSemantics:
             raise self._cut_bin_error(int(torn[0]), operator, literal)
         truth = lower if operator in (Operator.BELOW, Operator.AT_MOST) else upper
         return np.append(truth, np.zeros(self.size - self.levels, dtype=np.bool_))
-
-    def _ordered_intervals(self) -> ValueIntervals:
-        if self.intervals is None:
-            raise SchemaError(
-                f"column {self.column.name!r} is categorical: its values have no order.",
-                hint='compare with == or in, or declare it as kind = "ordinal"',
-            )
-        return self.intervals
 
     def _compared_value(self, literal: Literal) -> Fraction:
         if isinstance(self.column, CategoricalColumn):
@@ -232,8 +230,8 @@ class CodeSemantics:
             found = self.column.value(literal.text) if isinstance(self.column, RangeColumn) else None
             value, lack = found, f"is no {self._kind}"
         if value is None:
-            raise SchemaError(
-                f"column {self.column.name!r} cannot be compared with {literal}, which {lack}.",
+            raise self.column.error(
+                f"cannot be compared with {literal}, which {lack}.",
                 hint=f"compare with a {self._kind}, or with == where it is a special code",
             )
         return value
@@ -279,13 +277,11 @@ def _value_intervals(column: Column) -> ValueIntervals | None:
     if isinstance(column, IntegerColumn) and column.split is not None:
         return _quotient_intervals(column, column.split)
     if isinstance(column, StepColumn):
-        return _step_intervals(column)
-    return _unknown(column) if isinstance(column, UnknownBins) else None
-
-
-def _step_intervals(column: StepColumn) -> ValueIntervals:
-    first = column.first_steps()
-    return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
+        first = column.first_steps()
+        return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
+    if isinstance(column, UnknownBins):
+        return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
+    return None
 
 
 def _quotient_intervals(column: IntegerColumn, divisor: int) -> ValueIntervals:
@@ -323,10 +319,6 @@ def _decimal_intervals(column: DecimalColumn) -> ValueIntervals:
     if top:
         last[-1] = math.inf
     return ValueIntervals(first=first, last=last, open_first=open_first, open_last=open_last)
-
-
-def _unknown(column: UnknownBins) -> ValueIntervals:
-    return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
 
 
 def _closed_intervals(first: Numbers, last: Numbers) -> ValueIntervals:

@@ -14,6 +14,7 @@ from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.conditions import syntax_tree as syntax
 from populace.schema.conditions.code_semantics import CodeSemantics, Truth
 from populace.schema.conditions.condition_parser import condition_atoms, condition_columns
 from populace.schema.conditions.derived_columns import (
@@ -23,18 +24,6 @@ from populace.schema.conditions.derived_columns import (
     count_cells,
     find_derived_columns,
     make_recode_table,
-)
-from populace.schema.conditions.syntax_tree import (
-    And,
-    Atom,
-    Comparison,
-    Expression,
-    Membership,
-    Missing,
-    Name,
-    Not,
-    Operator,
-    Or,
 )
 from populace.schema.exact_numbers import parse_number
 from populace.schema.hints import quote_names, suggest
@@ -84,7 +73,7 @@ class ColumnLayout:
         """Return the variables behind a column that conditions may name."""
         return self.view(name).variables
 
-    def condition(self, expression: Expression, *, place: str) -> Condition:
+    def condition(self, expression: syntax.Expression, *, place: str) -> Condition:
         """Return a condition made ready for codes; `place` says for messages where it stands."""
         for name in condition_columns(expression):
             if name not in self.columns:
@@ -98,14 +87,14 @@ class ColumnLayout:
             raise SchemaError(f"{place}: {error.message}", hint=error.hint) from None
         return Condition(expression=expression, tests=tests)
 
-    def _test(self, atom: Atom) -> TruthTable:
-        if isinstance(atom, Comparison) and isinstance(atom.right, Name):
+    def _test(self, atom: syntax.Atom) -> TruthTable:
+        if isinstance(atom, syntax.Comparison) and isinstance(atom.right, syntax.Name):
             return self._pair(atom, atom.right)
-        view = self.view(atom.left.name if isinstance(atom, Comparison) else atom.column.name)
+        view = self.view(atom.left.name if isinstance(atom, syntax.Comparison) else atom.column.name)
         self._refuse_learnt(view)
         return TruthTable(variables=view.variables, truth=_truth(atom, view.scale)[view.codes])
 
-    def _pair(self, atom: Comparison, right: Name) -> TruthTable:
+    def _pair(self, atom: syntax.Comparison, right: syntax.Name) -> TruthTable:
         views = [self.view(atom.left.name), self.view(right.name)]
         variables = tuple(dict.fromkeys(name for view in views for name in view.variables))
         if count_cells(views) > LIMITS.max_map_cells:
@@ -141,8 +130,8 @@ class TruthTable:
 class Condition:
     """A condition on one row with the tables that decide it on codes."""
 
-    expression: Expression
-    tests: Mapping[Atom, TruthTable]
+    expression: syntax.Expression
+    tests: Mapping[syntax.Atom, TruthTable]
 
     @property
     def variables(self) -> Clique:
@@ -153,11 +142,11 @@ class Condition:
         """Say for every row whether the condition holds; arrays of codes of one shape give one of that shape."""
         return self._holds(self.expression, codes)
 
-    def _holds(self, part: Expression, codes: Mapping[str, Codes]) -> Truth:
-        if isinstance(part, Not):
+    def _holds(self, part: syntax.Expression, codes: Mapping[str, Codes]) -> Truth:
+        if isinstance(part, syntax.Not):
             return ~self._holds(part.part, codes)
-        if isinstance(part, And | Or):
-            combine = np.logical_and if isinstance(part, And) else np.logical_or
+        if isinstance(part, syntax.And | syntax.Or):
+            combine = np.logical_and if isinstance(part, syntax.And) else np.logical_or
             found = self._holds(part.parts[0], codes)
             for other in part.parts[1:]:
                 found = combine(found, self._holds(other, codes))
@@ -166,20 +155,20 @@ class Condition:
         return np.asarray(test.truth[tuple(codes[name] for name in test.variables)])
 
 
-def _truth(atom: Atom, scale: CodeSemantics) -> Truth:
-    if isinstance(atom, Missing):
+def _truth(atom: syntax.Atom, scale: CodeSemantics) -> Truth:
+    if isinstance(atom, syntax.Missing):
         return scale.missing
-    if isinstance(atom, Membership):
+    if isinstance(atom, syntax.Membership):
         return np.asarray(np.logical_or.reduce([scale.equal(value) for value in atom.values]))
-    if isinstance(atom.right, Name):
+    if isinstance(atom.right, syntax.Name):
         raise TypeError("a pair of columns has a table of two axes")
     if atom.operator.ordered:
         return scale.ordered(atom.operator, atom.right)
     equal = scale.equal(atom.right)
-    return equal if atom.operator is Operator.EQUAL else ~equal
+    return equal if atom.operator is syntax.Operator.EQUAL else ~equal
 
 
-def compare_columns(left: CodeSemantics, operator: Operator, right: CodeSemantics) -> Truth:
+def compare_columns(left: CodeSemantics, operator: syntax.Operator, right: CodeSemantics) -> Truth:
     """Return the table of a comparison of two columns over the codes of both."""
     for scale in (left, right):
         torn = np.flatnonzero(~scale.single)
@@ -189,8 +178,8 @@ def compare_columns(left: CodeSemantics, operator: Operator, right: CodeSemantic
                 if scale.column.unknown
                 else f"{scale.describe(int(torn[0]))} is one code"
             )
-            raise SchemaError(
-                f"column {scale.column.name!r} cannot be compared with another column: {what}.",
+            raise scale.column.error(
+                f"cannot be compared with another column: {what}.",
                 hint="only columns with one code for each value can be compared",
             )
     dated = [scale.column.kind if isinstance(scale.column, TemporalColumn) else "" for scale in (left, right)]
@@ -199,13 +188,13 @@ def compare_columns(left: CodeSemantics, operator: Operator, right: CodeSemantic
     places = _places([left, right], ordered=operator.ordered)
     first, second = places[0][:, None], places[1][None, :]
     if not operator.ordered:
-        return np.asarray(first == second if operator is Operator.EQUAL else first != second)
+        return np.asarray(first == second if operator is syntax.Operator.EQUAL else first != second)
     known = (first >= 0) & (second >= 0)
     truth = {
-        Operator.BELOW: first < second,
-        Operator.AT_MOST: first <= second,
-        Operator.ABOVE: first > second,
-        Operator.AT_LEAST: first >= second,
+        syntax.Operator.BELOW: first < second,
+        syntax.Operator.AT_MOST: first <= second,
+        syntax.Operator.ABOVE: first > second,
+        syntax.Operator.AT_LEAST: first >= second,
     }[operator]
     return np.asarray(known & truth)
 

@@ -9,21 +9,7 @@ from enum import Enum, auto
 
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
-from populace.schema.conditions.syntax_tree import (
-    BARE_NAME,
-    WORDS,
-    And,
-    Atom,
-    Comparison,
-    Expression,
-    Literal,
-    Membership,
-    Missing,
-    Name,
-    Not,
-    Operator,
-    Or,
-)
+from populace.schema.conditions import syntax_tree as syntax
 from populace.schema.exact_numbers import NUMBER_PATTERN, parse_number
 
 # Around the caret at most this much of the text is shown on either side.
@@ -57,7 +43,7 @@ _TOKENS = (
     (_Kind.NUMBER, re.compile(NUMBER_PATTERN)),
     (_Kind.OPERATOR, re.compile("[=!<>]=|[<>]")),
     (_Kind.SIGN, re.compile(r"[()\[\],]")),
-    (_Kind.WORD, BARE_NAME),
+    (_Kind.WORD, syntax.BARE_NAME),
 )
 _HINTS = {
     "'": "close the text with another quotation mark; inside a text it is written twice",
@@ -76,7 +62,7 @@ _RUN = re.compile(r"[^\s'\"`()\[\],=!<>]+")
 _DATE = re.compile(r"[0-9]+(?:[-/.:][0-9]+)+")
 
 
-def parse_condition(text: str) -> Expression:
+def parse_condition(text: str) -> syntax.Expression:
     """Return the syntax tree of a condition; `str` of it is the same condition in its canonical form.
 
     >>> str(parse_condition("(AGEP<15)and MSP not in['N' ,  7]"))
@@ -90,7 +76,7 @@ def parse_condition(text: str) -> Expression:
     return _Parser(text).parse()
 
 
-def condition_columns(expression: Expression) -> tuple[str, ...]:
+def condition_columns(expression: syntax.Expression) -> tuple[str, ...]:
     """Return the names of the columns in a condition, each once, in the order they are named.
 
     >>> condition_columns(parse_condition("AGEP < 15 and MSP != 'N' or AGEP > `age of mother`"))
@@ -99,22 +85,22 @@ def condition_columns(expression: Expression) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for atom in condition_atoms(expression) for name in atom_columns(atom)))
 
 
-def condition_atoms(expression: Expression) -> Iterator[Atom]:
+def condition_atoms(expression: syntax.Expression) -> Iterator[syntax.Atom]:
     """Return the tests that a condition is made of, from left to right."""
-    if isinstance(expression, Not):
+    if isinstance(expression, syntax.Not):
         yield from condition_atoms(expression.part)
-    elif isinstance(expression, And | Or):
+    elif isinstance(expression, syntax.And | syntax.Or):
         for part in expression.parts:
             yield from condition_atoms(part)
     else:
         yield expression
 
 
-def atom_columns(atom: Atom) -> tuple[str, ...]:
+def atom_columns(atom: syntax.Atom) -> tuple[str, ...]:
     """Return the names of the columns that one test looks at."""
-    if not isinstance(atom, Comparison):
+    if not isinstance(atom, syntax.Comparison):
         return (atom.column.name,)
-    return (atom.left.name, *([atom.right.name] if isinstance(atom.right, Name) else []))
+    return (atom.left.name, *([atom.right.name] if isinstance(atom.right, syntax.Name) else []))
 
 
 class _Parser:
@@ -124,7 +110,7 @@ class _Parser:
         self._next = 0
         self._depth = 0
 
-    def parse(self) -> Expression:
+    def parse(self) -> syntax.Expression:
         found = self._parse_or()
         token = self._tokens[self._next]
         if token.kind is not _Kind.END:
@@ -164,18 +150,20 @@ class _Parser:
         for run in _RUN.finditer(self._text):
             if run.start() <= place < run.end() and _DATE.match(run.group()):
                 return f"dates and times stand in single quotes: '{run.group()}'"
-            if run.start() < place < run.end() and BARE_NAME.match(run.group()):
-                return f"write {Name(run.group())} in backquotes if it is a column"
+            if run.start() < place < run.end() and syntax.BARE_NAME.match(run.group()):
+                return f"write {syntax.Name(run.group())} in backquotes if it is a column"
         return None
 
-    def _parse_or(self) -> Expression:
-        return self._parse_joined("or", self._parse_and, Or)
+    def _parse_or(self) -> syntax.Expression:
+        return self._parse_joined("or", self._parse_and, syntax.Or)
 
-    def _parse_and(self) -> Expression:
-        return self._parse_joined("and", self._parse_part, And)
+    def _parse_and(self) -> syntax.Expression:
+        return self._parse_joined("and", self._parse_part, syntax.And)
 
-    def _parse_joined(self, word: str, part: Callable[[], Expression], node: type[And | Or]) -> Expression:
-        parts: list[Expression] = []
+    def _parse_joined(
+        self, word: str, part: Callable[[], syntax.Expression], node: type[syntax.And | syntax.Or]
+    ) -> syntax.Expression:
+        parts: list[syntax.Expression] = []
         while True:
             found = part()
             # Grouping does not matter among equals: (a and b) and c is a and b and c.
@@ -183,7 +171,7 @@ class _Parser:
             if not self._accept(word):
                 return parts[0] if len(parts) == 1 else node(tuple(parts))
 
-    def _parse_part(self) -> Expression:
+    def _parse_part(self) -> syntax.Expression:
         token = self._tokens[self._next]
         if self._depth > LIMITS.max_condition_depth:
             raise self._error("the condition is nested too deeply", token.place, hint="write it flatter")
@@ -191,7 +179,7 @@ class _Parser:
         try:
             if self._accept("not"):
                 found = self._parse_part()
-                return found.part if isinstance(found, Not) else Not(found)
+                return found.part if isinstance(found, syntax.Not) else syntax.Not(found)
             if self._accept("("):
                 found = self._parse_or()
                 self._expect(")", hint="close the parenthesis")
@@ -200,29 +188,29 @@ class _Parser:
         finally:
             self._depth -= 1
 
-    def _parse_test(self) -> Expression:
+    def _parse_test(self) -> syntax.Expression:
         token = self._tokens[self._next]
         left = self._parse_side()
-        if isinstance(left, Name):
+        if isinstance(left, syntax.Name):
             if self._accept("is"):
                 negated = self._accept("not")
                 self._expect("missing", hint="write is missing or is not missing; compare values with ==")
-                return Not(Missing(left)) if negated else Missing(left)
+                return syntax.Not(syntax.Missing(left)) if negated else syntax.Missing(left)
             negated = self._accept("not")
             if self._accept("in"):
-                member = Membership(left, self._parse_list())
-                return Not(member) if negated else member
+                member = syntax.Membership(left, self._parse_list())
+                return syntax.Not(member) if negated else member
             if negated:
                 raise self._error(
                     "not stands between a column and no list", token.place, hint="write not in [ … ]"
                 )
         return self._parse_comparison(left, token)
 
-    def _parse_comparison(self, left: Name | Literal, start: _Token) -> Expression:
+    def _parse_comparison(self, left: syntax.Name | syntax.Literal, start: _Token) -> syntax.Expression:
         token = self._tokens[self._next]
         if token.kind is not _Kind.OPERATOR:
             hint = "write one of == != < <= > >=, in [ … ], is missing"
-            if isinstance(left, Name) and token.kind is _Kind.WORD and token.text not in WORDS:
+            if isinstance(left, syntax.Name) and token.kind is _Kind.WORD and token.text not in syntax.WORDS:
                 hint = f"write `{left.name} {token.text}` in backquotes if it is a column, or a comparison between"
             raise self._error(
                 f"a comparison is missing before {token}",
@@ -230,36 +218,36 @@ class _Parser:
                 hint=self._quoting_hint(token.place) or hint,
             )
         self._next += 1
-        operator, right = Operator(token.text), self._parse_side()
-        if isinstance(left, Name):
-            return Comparison(left, operator, right)
-        if isinstance(right, Name):
-            return Comparison(right, operator.mirrored, left)
+        operator, right = syntax.Operator(token.text), self._parse_side()
+        if isinstance(left, syntax.Name):
+            return syntax.Comparison(left, operator, right)
+        if isinstance(right, syntax.Name):
+            return syntax.Comparison(right, operator.mirrored, left)
         raise self._error("two values are compared, and no column", start.place, hint=_QUOTES)
 
-    def _parse_side(self) -> Name | Literal:
+    def _parse_side(self) -> syntax.Name | syntax.Literal:
         token = self._tokens[self._next]
         self._next += 1
         if token.kind is _Kind.TEXT:
-            return Literal(token.text[1:-1].replace("''", "'"))
+            return syntax.Literal(token.text[1:-1].replace("''", "'"))
         if token.kind is _Kind.NUMBER:
             if parse_number(token.text) is None:
                 raise self._error("the number is too large", token.place, hint="write a finite number")
-            return Literal(token.text, quoted=False)
+            return syntax.Literal(token.text, quoted=False)
         if token.kind is _Kind.NAME:
             mark = token.text[0]
-            return Name(token.text[1:-1].replace(mark * 2, mark))
-        if token.kind is _Kind.WORD and token.text not in WORDS:
-            return Name(token.text)
+            return syntax.Name(token.text[1:-1].replace(mark * 2, mark))
+        if token.kind is _Kind.WORD and token.text not in syntax.WORDS:
+            return syntax.Name(token.text)
         raise self._error(f"a column or a value is missing before {token}", token.place, hint=_QUOTES)
 
-    def _parse_list(self) -> tuple[Literal, ...]:
+    def _parse_list(self) -> tuple[syntax.Literal, ...]:
         self._expect("[", hint="write the values in square brackets")
         values = []
         while True:
             token = self._tokens[self._next]
             value = self._parse_side()
-            if isinstance(value, Name):
+            if isinstance(value, syntax.Name):
                 raise self._error(f"{token} in a list is not a value", token.place, hint=_QUOTES)
             values.append(value)
             if not self._accept(","):

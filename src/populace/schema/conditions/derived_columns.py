@@ -122,9 +122,8 @@ def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]
     scales = [source.scale for source in sources]
     variables: Clique = tuple(dict.fromkeys(name for source in sources for name in source.variables))
     _check_sources(function, scales)
-    table, results = (
-        _match_prefixes(function, scales[0]) if _by_prefix(function) else _apply_map(function, scales)
-    )
+    by_prefix = function.written == "parent" and not function.map
+    table, results = _match_prefixes(function, scales[0]) if by_prefix else _apply_map(function, scales)
     places = table[broadcast_codes(sources, variables)]
     scale = CodeSemantics.of(function.column)
     codes = np.array([scale.code(text) for text in results], dtype=np.int64)
@@ -164,16 +163,12 @@ def _check_sources(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> 
         )
 
 
-def _by_prefix(function: DerivedColumn) -> bool:
-    return function.written == "parent" and not function.map
-
-
 def _match_prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Table, tuple[str, ...]]:
     """Return, for each code of the finer column, the longest value of the coarser one that it begins with."""
     coarse = function.column
     if not isinstance(coarse, CategoricalColumn) or (child.bounded and not child.single.all()):
-        raise SchemaError(
-            f"column {child.column.name!r}: its parent {coarse.name!r} does not follow from how a value begins.",
+        raise child.column.error(
+            f": its parent {coarse.name!r} does not follow from how a value begins.",
             hint="give a map from its values to the parent's, or list the values of both",
         )
     other = coarse.other or ""
@@ -206,13 +201,13 @@ def _apply_map(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tupl
         cell = tuple(code for code in codes if code is not None)
         value = tuple(scale.value(text) for scale, text in zip(scales, key, strict=True))
         if cellwise.setdefault(cell, {}).setdefault(value, result) != result:
-            raise SchemaError(
-                f"column {coarse.name!r}: its map has {quote_names(['|'.join(key)])} twice, with two results.",
+            raise coarse.error(
+                f": its map has {quote_names(['|'.join(key)])} twice, with two results.",
                 hint="write each combination once",
             )
     if not cellwise and not any(scale.learnt for scale in scales):
-        raise SchemaError(
-            f"column {coarse.name!r}: no key of its map is a value of {quote_names(function.sources)}.",
+        raise coarse.error(
+            f": no key of its map is a value of {quote_names(function.sources)}.",
             hint="the keys are the values of the columns it follows from",
         )
     other = coarse.other or ""
@@ -244,8 +239,8 @@ def _undecided_error(
     scale, code = next(
         (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.published_count(code) != 1
     )
-    return SchemaError(
-        f"column {function.column.name!r} does not follow from {scale.column.name!r}: "
+    return function.column.error(
+        f"does not follow from {scale.column.name!r}: "
         f"values of its bin {scale.describe(code)} lead to different results.",
         hint="give the bins edges where the result changes, and map every value of a bin",
     )

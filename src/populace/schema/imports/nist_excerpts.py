@@ -87,7 +87,9 @@ def _column(name: str, entry: Mapping[str, Any], described: Mapping[str, Any]) -
 
 def _values(entry: Mapping[str, Any], values: Sequence[str]) -> dict[str, Any]:
     keys: dict[str, Any] = {"kind": "categorical", "values": list(values)}
-    whole = str(entry["dtype"]).startswith("int") and all(_is_whole(value) for value in values)
+    whole = str(entry["dtype"]).startswith("int") and all(
+        (found := parse_number(value)) is not None and found.denominator == 1 for value in values
+    )
     return keys | {"type": "integer"} if whole else keys
 
 
@@ -112,8 +114,3 @@ def _number(name: str, value: object) -> Fraction:
             f"column {name!r}: min or max is not a finite number.", hint="write plain numbers there"
         )
     return found
-
-
-def _is_whole(text: str) -> bool:
-    value = parse_number(text)
-    return value is not None and value.denominator == 1

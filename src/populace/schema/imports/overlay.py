@@ -177,7 +177,7 @@ def _merge_keys(base: Mapping[str, Any], over: Keys) -> dict[str, Any]:
     if was is not None and (kind in _LISTED) != (was in _LISTED):
         kept = {key: value for key, value in kept.items() if key not in _DOMAIN}
     if "edges" in over or over.get("values") == "learn":
-        _drop(kept, ("min", "max", "width", "bins"))
+        kept = {key: value for key, value in kept.items() if key not in ("min", "max", "width", "bins")}
     elif "edges" in kept and any(key in over for key in ("min", "max", "width", "bins")):
         edges = kept.pop("edges")
         kept |= {"min": edges[0], "max": edges[-1]}
@@ -233,8 +233,3 @@ def _drop_unknown_codes(keys: Mapping[str, Any], columns: Mapping[str, Keys]) ->
 def _codes(keys: Keys) -> set[str]:
     special = [keys[key] for key in ("outside", "other") if key in keys]
     return {str(code) for code in (*keys["values"], *keys.get("missing", ()), *special)}
-
-
-def _drop(keys: dict[str, Any], names: Sequence[str]) -> None:
-    for name in names:
-        keys.pop(name, None)

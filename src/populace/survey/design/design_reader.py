@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import product
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.core.errors import ResourceError, SchemaError, UsageError
 from populace.core.limits import LIMITS
@@ -35,6 +37,9 @@ from populace.survey.design.design_parts import (
     ReplicateDesign,
     ReplicateType,
 )
+
+Groups = Mapping[str, tuple[int, ...]]
+Scales = Mapping[str, CodeSemantics]
 
 _KEYS = (
     "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
@@ -182,26 +187,29 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
         )
     scales = {name: columns.scale(schema, name, place=table.place) for name in names}
     groupings = _read_groupings(table, scales)
-    by = Marginal.with_groupings(names, groupings)
-    shape = tuple(groupings[name].size if name in groupings else scales[name].size for name in names)
-    if np.prod(shape, dtype=object) > LIMITS.max_control_cells:
+    groups = {
+        name: groupings[name].groups if name in groupings else tuple(range(scales[name].size))
+        for name in names
+    }
+    shape = tuple(max(each) + 1 for each in groups.values())
+    if (cells := math.prod(shape)) > LIMITS.max_control_cells:
         raise SchemaError(
-            f"{table.place} has {np.prod(shape, dtype=object)} cells; {LIMITS.max_control_cells} is the most.",
+            f"{table.place} has {cells} cells; {LIMITS.max_control_cells} is the most.",
             hint="give widths or edges, or fewer columns",
         )
-    populations = _read_populations(table, by, scales, shape)
-    alone = Binning(name="alone", bins=tuple((cell,) for cell in range(populations.size)))
-    coarse = [
-        TomlTable(f"{table.place} bins {n}", each.items)
-        for n, each in enumerate(list_tables(table, "bins"), start=1)
+    binnings = [
+        _read_binning(TomlTable(f"{table.place} bins {number}", each.items), groups, scales)
+        for number, each in enumerate(list_tables(table, "bins"), start=1)
     ]
-    binnings = tuple(_read_binning(each, by, scales, shape) for each in coarse)
+    alone = Binning(name="alone", bins=tuple((cell,) for cell in range(cells)))
     return ControlTotals(
-        by=by, populations=tuple(populations.ravel().tolist()), binnings=binnings or (alone,)
+        by=Marginal.with_groupings(names, groupings),
+        populations=tuple(_read_populations(table, groups, scales).ravel().tolist()),
+        binnings=tuple(binnings) or (alone,),
     )
 
 
-def _read_groupings(table: TomlTable, scales: Mapping[str, CodeSemantics]) -> dict[str, Grouping]:
+def _read_groupings(table: TomlTable, scales: Scales) -> dict[str, Grouping]:
     """Return the groups of columns that `edges`, `widths` or `join` of a table give."""
     found: dict[str, Grouping] = {}
     for key in ("edges", "widths", "join"):
@@ -228,18 +236,15 @@ def _read_groups(table: TomlTable, name: str) -> list[tuple[str, ...]]:
     return [TomlTable(table.place, {name: group}).texts(name) for group in groups]
 
 
-def _read_populations(
-    table: TomlTable, by: Marginal, scales: Mapping[str, CodeSemantics], shape: tuple[int, ...]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
-    found = np.full(shape, Fraction(0), dtype=object)
+def _read_populations(table: TomlTable, groups: Groups, scales: Scales) -> npt.NDArray[np.object_]:
+    found = np.full([max(each) + 1 for each in groups.values()], Fraction(0), dtype=object)
     seen: set[tuple[int, ...]] = set()
-    for texts, count in _read_counts(table, by.clique):
-        cell = []
-        for name, text in zip(by.clique, texts, strict=True):
-            code = columns.code(scales[name], text, place=table.place)
-            grouping = by.grouping(name)
-            cell.append(code if grouping is None else grouping.groups[code])
-        if tuple(cell) in seen:
+    for texts, count in _read_counts(table, tuple(groups)):
+        cell = tuple(
+            own[columns.code(scales[name], text, place=table.place)]
+            for (name, own), text in zip(groups.items(), texts, strict=True)
+        )
+        if cell in seen:
             raise SchemaError(
                 f"{table.place} counts the cell of {quote_names(texts)} twice.",
                 hint="count each cell once; one value of a group stands for the whole group",
@@ -248,35 +253,21 @@ def _read_populations(
             raise SchemaError(
                 f"{table.place} counts {float(count):g} for {quote_names(texts)}.", hint="count from 0"
             )
-        seen.add(tuple(cell))
-        found[tuple(cell)] = count
-    wanted = _count_value_groups(by, scales)
-    if left := [cell for cell in product(*(range(size) for size in wanted)) if cell not in seen]:
+        seen.add(cell)
+        found[cell] = count
+    # Groups of values; those of special codes follow them.
+    wanted = [range(max(own[: scales[name].levels]) + 1) for name, own in groups.items()]
+    if left := [cell for cell in product(*wanted) if cell not in seen]:
         words = [
-            _label_group(by, scales[name], group) for name, group in zip(by.clique, left[0], strict=True)
+            scales[name].text(own.index(group))
+            for (name, own), group in zip(groups.items(), left[0], strict=True)
         ]
+        more = f" and {len(left) - 1} more cells" if len(left) > 1 else ""
         raise SchemaError(
-            f"{table.place} has no population for {quote_names(words)} and {len(left) - 1} more cells."
-            if len(left) > 1
-            else f"{table.place} has no population for {quote_names(words)}.",
+            f"{table.place} has no population for {quote_names(words)}{more}.",
             hint="count every cell; one that nobody can be in has count = 0",
         )
     return found
-
-
-def _count_value_groups(by: Marginal, scales: Mapping[str, CodeSemantics]) -> tuple[int, ...]:
-    """Return how many groups of values each column has; groups of special codes follow them."""
-    return tuple(
-        scales[name].levels
-        if (each := by.grouping(name)) is None
-        else max(each.groups[: scales[name].levels]) + 1
-        for name in by.clique
-    )
-
-
-def _label_group(by: Marginal, scale: CodeSemantics, group: int) -> str:
-    grouping = by.grouping(scale.column.name)
-    return scale.text(group if grouping is None else grouping.groups.index(group))
 
 
 def _read_counts(table: TomlTable, clique: tuple[str, ...]) -> list[tuple[tuple[str, ...], Fraction]]:
@@ -301,28 +292,22 @@ def _read_counts(table: TomlTable, clique: tuple[str, ...]) -> list[tuple[tuple[
     return found
 
 
-def _read_binning(
-    table: TomlTable, by: Marginal, scales: Mapping[str, CodeSemantics], shape: tuple[int, ...]
-) -> Binning:
+def _read_binning(table: TomlTable, groups: Groups, scales: Scales) -> Binning:
     """Return the bins of a coarser grouping of columns: it joins cells, and never cuts one."""
     table.allow(("name", "edges", "widths", "join"))
     coarse = _read_groupings(table, scales)
     maps = []
-    for name, size in zip(by.clique, shape, strict=True):
-        fine = by.grouping(name)
-        groups = tuple(range(scales[name].size)) if fine is None else fine.groups
-        joined = coarse[name].groups if name in coarse else groups
-        own: list[int | None] = [None] * size
-        for group, to in zip(groups, joined, strict=True):
-            if own[group] not in (None, to):
+    for name, fine in groups.items():
+        own: dict[int, int] = {}
+        for group, to in zip(fine, coarse[name].groups if name in coarse else fine, strict=True):
+            if own.setdefault(group, to) != to:
                 raise SchemaError(
                     f"{table.place}: its groups of {name!r} cut a cell of the totals.",
                     hint="bins join cells: their edges are some of those of the totals",
                 )
-            own[group] = to
         maps.append(own)
-    bins: dict[tuple[int | None, ...], list[int]] = {}
-    for cell, place in enumerate(product(*(range(size) for size in shape))):
+    bins: dict[tuple[int, ...], list[int]] = {}
+    for cell, place in enumerate(product(*(range(max(own) + 1) for own in maps))):
         key = tuple(own[group] for own, group in zip(maps, place, strict=True))
         bins.setdefault(key, []).append(cell)
     return Binning(name=table.text("name") or table.place, bins=tuple(map(tuple, bins.values())))

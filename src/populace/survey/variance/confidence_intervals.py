@@ -69,14 +69,24 @@ class NoiseTerms:
     def __add__(self, other: NoiseTerms) -> NoiseTerms:
         return NoiseTerms(gaussian=self.gaussian + other.gaussian, laplace=self.laplace + other.laplace)
 
+    @property
+    def normal_variance(self) -> float:
+        """The variance of what is Gaussian, and of the many small terms that add up to it."""
+        return self.gaussian + 2 * sum(scale**2 for scale in self._scales[MAX_LAPLACE_TERMS:])
+
+    @property
+    def _scales(self) -> list[float]:
+        return sorted(self.laplace, reverse=True)
+
+    def add_laplace(self, start: Floats, *, first: int) -> Floats:
+        """Add draws of the largest Laplace terms; `first` numbers the orders in which they are put together."""
+        for number, scale in enumerate(self._scales[:MAX_LAPLACE_TERMS], start=first):
+            start = start + scale * _laplace_draws(number)
+        return start
+
     def draws(self, *, first: int) -> Floats:
-        """Return evenly spread draws of the sum; `first` numbers the orders in which they are put together."""
-        scales = sorted(self.laplace, reverse=True)
-        rest = self.gaussian + 2 * sum(scale**2 for scale in scales[MAX_LAPLACE_TERMS:])
-        found = math.sqrt(rest) * normal_draws(first)
-        for number, scale in enumerate(scales[:MAX_LAPLACE_TERMS], start=first + 1):
-            found = found + scale * _laplace_draws(number)
-        return found
+        """Return evenly spread draws of the sum."""
+        return self.add_laplace(math.sqrt(self.normal_variance) * _normal_draws(first), first=first + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +127,14 @@ class SamplingVariance:
         if self.bias_degrees is not None and self.bias > 0:
             return self._between_units(self.bias_degrees)
         drawn = self.value - self.noise.draws(first=20)
-        found = drawn * self.degrees / _chi_draws(_round_degrees(self.degrees))
+        # Three digits of the degrees: more are nowhere to be seen.
+        found = drawn * self.degrees / _chi_draws(float(f"{max(self.degrees, 1.0):.3g}"))
         kept = found[found > self.bias] - self.bias
         if kept.size < MIN_DRAWS:
             # Of a variance this far below its noise nothing is known but that noise can hide it.
             return np.abs(self.noise.draws(first=20)) + abs(self.bias) * math.sqrt(2 / self.degrees)
         # As many as there were, so that they meet other draws one by one.
-        return np.resize(kept, DRAWS)[_permutation(40)]
+        return np.resize(kept, DRAWS)[permute_draws(40)]
 
     def _between_units(self, bias_degrees: float) -> Floats:
         """Return what a variance V between units may be, whose value is (V + bias)·χ² over its degrees.
@@ -152,20 +163,13 @@ class SamplingVariance:
         if self.most is not None:
             share *= 1 - np.searchsorted(np.sort(self.most), variance * (1 - 1e-9)) / len(self.most)
         middles = np.cumsum(share) - share / 2
-        return np.exp(np.interp(_midpoints(), middles / share.sum(), grid))[_permutation(40)]
+        return np.exp(np.interp(_midpoints(), middles / share.sum(), grid))[permute_draws(40)]
 
 
-def half_width(
-    spread: SamplingVariance | None,
-    *,
-    noise: NoiseTerms,
-    imputation: float = 0.0,
-    other: Floats | None = None,
-    level: float = LEVEL,
-) -> float:
-    """Return how far the truth is from an estimate at most, in so many of all cases.
+def half_width(spread: SamplingVariance | None, *, noise: NoiseTerms, other: Floats | None = None) -> float:
+    """Return the margin of error: how far the truth is from an estimate at most, in 95 % of all cases.
 
-    `imputation` is a variance, `other` are draws of noise of another law. Without a spread there is no sampling error.
+    `other` are draws of noise of another distribution. Without a spread there is no sampling error.
 
     >>> few = SamplingVariance(value=1.0, degrees=5)
     >>> [round(half_width(each, noise=NoiseTerms()), 2) for each in (few, SamplingVariance(value=1.0, degrees=1e6))]
@@ -173,30 +177,26 @@ def half_width(
     >>> round(half_width(None, noise=NoiseTerms(laplace=(1.0,))), 1)
     3.0
     """
-    scales = sorted(noise.laplace, reverse=True)
-    normal = noise.gaussian + imputation + 2 * sum(scale**2 for scale in scales[MAX_LAPLACE_TERMS:])
-    shift = np.zeros(1) if other is None else other
-    for number, scale in enumerate(scales[:MAX_LAPLACE_TERMS], start=1):
-        shift = shift + scale * _laplace_draws(number)
-    deviation = np.sqrt(normal + (np.zeros(1) if spread is None else spread.draws()))
-    if not deviation.any():
-        return float(np.quantile(np.abs(shift), level))
-    return _solve_half_width(shift, deviation, level=level)
+    shift = noise.add_laplace(np.zeros(1) if other is None else other, first=1)
+    variance = noise.normal_variance + (np.zeros(1) if spread is None else spread.draws())
+    deviation = np.sqrt(variance)
+    return (
+        _solve_half_width(shift, deviation) if deviation.any() else float(np.quantile(np.abs(shift), LEVEL))
+    )
 
 
-def _solve_half_width(shift: Floats, deviation: Floats, *, level: float) -> float:
-    """Return the q for which |shift + deviation·Z| ≤ q in so many of all cases, Z standard normal."""
+def _solve_half_width(shift: Floats, deviation: Floats) -> float:
+    """Return the q for which |shift + deviation·Z| ≤ q in 95 % of all cases, Z standard normal."""
     deviation = np.maximum(deviation, deviation.max() * 1e-9)
-    far = float(np.abs(shift).max() + deviation.max() * special.ndtri((1 + level) / 2))
+    far = float(np.abs(shift).max() + deviation.max() * special.ndtri((1 + LEVEL) / 2))
     low, high = 0.0, far
     found = min(1.96 * math.sqrt(float((shift**2).mean() + (deviation**2).mean())), far)
     for _ in range(60):
         above, below = (found - shift) / deviation, (found + shift) / deviation
-        missed = float((special.ndtr(above) - special.ndtr(-below)).mean()) - level
+        missed = float((special.ndtr(above) - special.ndtr(-below)).mean()) - LEVEL
         low, high = (found, high) if missed < 0 else (low, found)
-        slope = float(((np.exp(-(above**2) / 2) + np.exp(-(below**2) / 2)) / deviation).mean()) / math.sqrt(
-            2 * math.pi
-        )
+        density = (np.exp(-(above**2) / 2) + np.exp(-(below**2) / 2)) / deviation
+        slope = float(density.mean()) / math.sqrt(2 * math.pi)
         step = found - missed / slope if slope > 0 else math.inf
         step = step if low < step < high else (low + high) / 2
         if abs(step - found) <= 1e-9 * far:
@@ -214,30 +214,25 @@ def sum_noise(terms: Sequence[NoiseTerms]) -> NoiseTerms:
 
 
 @lru_cache(maxsize=64)
-def _permutation(number: int) -> Ints:
+def permute_draws(number: int) -> Ints:
+    """Return one of the orders in which draws are put together."""
     return np.random.default_rng([2026, number]).permutation(DRAWS)
 
 
 @lru_cache(maxsize=64)
-def normal_draws(number: int) -> Floats:
-    """Return evenly spread draws of a standard normal variable, in an order of their own."""
-    return _freeze(special.ndtri(_midpoints())[_permutation(number)])
+def _normal_draws(number: int) -> Floats:
+    return _freeze(special.ndtri(_midpoints())[permute_draws(number)])
 
 
 @lru_cache(maxsize=64)
 def _laplace_draws(number: int) -> Floats:
     even = _midpoints()
-    return _freeze((np.sign(even - 0.5) * -np.log1p(-2 * np.abs(even - 0.5)))[_permutation(number)])
+    return _freeze((np.sign(even - 0.5) * -np.log1p(-2 * np.abs(even - 0.5)))[permute_draws(number)])
 
 
 @lru_cache(maxsize=256)
 def _chi_draws(degrees: float) -> Floats:
-    return _freeze(special.gammaincinv(degrees / 2, _midpoints())[_permutation(30)] * 2)
-
-
-def _round_degrees(degrees: float) -> float:
-    """Return degrees to three digits: more are nowhere to be seen."""
-    return float(f"{max(degrees, 1.0):.3g}")
+    return _freeze(special.gammaincinv(degrees / 2, _midpoints())[permute_draws(30)] * 2)
 
 
 def _midpoints() -> Floats:

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from populace.core.array_types import Floats, Ints
+from populace.core.array_types import Floats
 from populace.privacy.accounting.fixed_point import LOG_STEPS
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
 from populace.privacy.smooth.smooth_distributions import (
@@ -27,7 +27,7 @@ from populace.privacy.smooth.smooth_distributions import (
     Student,
 )
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
-from populace.survey.variance.confidence_intervals import DRAWS
+from populace.survey.variance.confidence_intervals import DRAWS, permute_draws
 
 _GRID_POINTS = 2048
 # How much of what is thought beforehand follows counts, and how far off by a factor e^… they may be.
@@ -93,7 +93,7 @@ class ChangedRows:
             weight = -(away**2) / (2 * float(self.noise.variance))
         mass = np.append(0.0, np.cumsum(np.exp(weight - weight.max()) * self._before(points)))
         even = (np.arange(DRAWS) + 0.5) / DRAWS * mass[-1]
-        found: Floats = np.exp(np.interp(even, mass, points))[_permutation(_SIZE_PERMUTATION)] - 1
+        found: Floats = np.exp(np.interp(even, mass, points))[permute_draws(_SIZE_PERMUTATION)] - 1
         return found
 
     def _points(self) -> Floats:
@@ -132,7 +132,7 @@ def distribution_draws(mechanism: SmoothDistribution) -> Floats:
     even = (np.arange(DRAWS) + 0.5) / DRAWS
     inside = np.abs(2 * even - 1)  # P[|X| ≤ x]
     found = np.sign(even - 0.5) * _tail_quantiles(mechanism, 1 - inside)
-    found = found[_permutation(_NOISE_PERMUTATION)]
+    found = found[permute_draws(_NOISE_PERMUTATION)]
     found.setflags(write=False)
     return found
 
@@ -159,8 +159,3 @@ def _power_quantiles(power: float, exponent: float, two_sided_quantile: Floats) 
     w = special.betaincinv(exponent - 1 / power, 1 / power, two_sided_quantile)
     found: Floats = ((1 - w) / w) ** (1 / power)
     return found
-
-
-@lru_cache(maxsize=8)
-def _permutation(number: int) -> Ints:
-    return np.random.default_rng([2026, number]).permutation(DRAWS)
