@@ -110,6 +110,14 @@ class Measurements:
     """Everything one run measured, under which schema, and the ledger's record of what it cost.
 
     `released_rows` are whole rows, where the method releases some, and `public` what it took from a public table.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> asked = {"schema": pp.Schema.from_sizes({"smokes": 2}), "epsilon": 1, "delta": 0, "dataset": "smokers"}
+    >>> pp.measure(people, **asked).save("measured")
+    >>> pp.Measurements.load("measured").schema.columns.keys()
+    dict_keys(['smokes'])
     """
 
     schema: Schema

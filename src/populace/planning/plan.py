@@ -15,6 +15,7 @@ import numpy as np
 from populace.api.request import as_schema, list_private_datasets, resolve_ledger
 from populace.core.errors import UsageError
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
+from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
 from populace.methods.method import MAX_COLUMNS, Method
 from populace.methods.registry import find_method
@@ -78,6 +79,20 @@ class Plan:
     target_error: float | None
     epsilon_for_target: Fraction | None
     like: PublicTableResult | None
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "rows:": f"{self.population:,}",
+            "ε =": self.epsilon,
+            "method": self.method,
+            "verdict:": self.verdict.value,
+        }
+        worst = sorted(self.by_column.items(), key=lambda entry: -entry[1].mean)[:10]
+        rows = [[name, f"{100 * error.mean:.2g} %", Bar(error.mean)] for name, error in worst]
+        header = ("column", "expected error", "")
+        return render_card(
+            "Plan", facts, header=header, rows=rows, note="error: total variation, from noise alone"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for a machine."""

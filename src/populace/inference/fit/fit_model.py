@@ -138,7 +138,7 @@ class _Tables:
                         self.effects.marginal(clique),
                         baseline=baseline,
                         deviation=self.effects.interactions[clique].weight ** -0.5,
-                        allowed=estimator.potentials.allowed(clique),
+                        allowed=estimator.potentials.allowed_cells(clique),
                         rng=rng,
                     )
                     found[clique] = rake_to_columns(table, beside=baseline)
@@ -154,7 +154,7 @@ class _Tables:
                     each.values,
                     baseline=baseline,
                     deviation=each.variance**0.5,
-                    allowed=each.possible(estimator.potentials.allowed(clique)),
+                    allowed=each.possible(estimator.potentials.allowed_cells(clique)),
                     rng=rng,
                 )
                 found[clique] = each.scale_to(fine, wanted=rake_to_columns(table, beside=baseline))

@@ -121,7 +121,7 @@ def _count_out_areas(
     """Return the model with the rows of every area counted out."""
     alone = all(set(item.marginal.clique) <= set(areas) for item in items)
     expected = model.targets[areas] if areas in model.targets else model.marginal(areas)
-    allowed = RulePotentials(model.space(rules)).allowed(areas)
+    allowed = RulePotentials(model.space(rules)).allowed_cells(areas)
     rows = round_area_counts(
         np.asarray(expected) * (model.total / expected.sum()),
         least=schema.partition_least,
