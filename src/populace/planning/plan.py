@@ -18,7 +18,6 @@ from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
 from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
-from populace.methods.method import Method
 from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
 from populace.planning.coarser_columns import can_be_coarser, describe_coarsening
@@ -166,7 +165,11 @@ def plan(
         # Whatever is wrong with it is reported before the work begins.
         check_header(open_source(like), schema)
     chosen, resolve = find_method(method), resolve_workload(workload)
-    _check_predictable(chosen)
+    if chosen.unplannable:
+        raise UsageError(
+            f"there is no plan for the method {method!r}: it {chosen.unplannable}.",
+            hint=f"plan --method auto for comparison; docs/methods/{method}.md says what {method} gives",
+        )
     offered = parse_delta(delta)
     closed = close_domains(schema)
     _check_size(closed)
@@ -249,15 +252,6 @@ def plan(
             asked, schema, like, workload=resolve, rows=population, seed=seed, progress=progress
         ),
     )
-
-
-def _check_predictable(method: Method) -> None:
-    """Refuse methods whose results depend on what no schema says."""
-    if method.unplannable:
-        raise UsageError(
-            f"there is no plan for the method {method.name!r}: it {method.unplannable}.",
-            hint=f"plan --method auto for comparison; docs/methods/{method.name}.md says what {method.name} gives",
-        )
 
 
 def _check_size(schema: Schema) -> None:
