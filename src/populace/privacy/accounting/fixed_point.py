@@ -24,4 +24,4 @@ def fixed_point_steps(verb: str, what: str) -> int:
     >>> fixed_point_steps("measure", "sum of INCOME by SEX") == STEPS, fixed_point_steps("measure", "INCOME × SEX")
     (True, 1)
     """
-    return next((steps for own, told, steps in _STEPPED if own == verb and told.fullmatch(what)), 1)
+    return next((steps for own, pattern, steps in _STEPPED if own == verb and pattern.fullmatch(what)), 1)

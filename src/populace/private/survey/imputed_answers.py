@@ -74,8 +74,15 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             f"{question.where!r} asks for {donors.column!r}, which is filled.",
             hint="give a range of its values as `between`",
         )
-    told = donors.low, donors.high, donors.default, question.size, question.centre, *(question.between or ())
-    if max(map(abs, told)) > _MAX_MAGNITUDE:
+    numbers = (
+        donors.low,
+        donors.high,
+        donors.default,
+        question.size,
+        question.centre,
+        *(question.between or ()),
+    )
+    if max(map(abs, numbers)) > _MAX_MAGNITUDE:
         raise UsageError(
             f"a number about {donors.column!r} is too large to be told.",
             hint="give ends of a reasonable size",
@@ -150,8 +157,8 @@ class ImputedRows:
     def _members(self, question: ImputedQuestion) -> Ints:
         """Return the values of the rows that a question is about, in parts of the lattice's unit."""
         where = find_rows(question.where, rows=self.rows, schema=self.schema)
-        told = self._values[self._known & where] * self._fine
-        found = np.concatenate([told, self._filled[where[self._wanting]]])
+        known = self._values[self._known & where] * self._fine
+        found = np.concatenate([known, self._filled[where[self._wanting]]])
         if question.between is None:
             return found
         low, high = (round(end / self._grid.unit) * self._fine for end in question.between)
@@ -230,7 +237,7 @@ class ImputedRows:
 
     @cached_property
     def _values(self) -> Ints:
-        return self._grid.told(self._numbers)
+        return self._grid.to_steps(self._numbers)
 
     @cached_property
     def _grid(self) -> _Grid:
@@ -261,7 +268,7 @@ class _Grid:
         default = min(max(round(donors.default / unit), low), high)
         return cls(unit=unit, low=low, high=high, default=default)
 
-    def told(self, numbers: npt.NDArray[np.float64]) -> Ints:
+    def to_steps(self, numbers: npt.NDArray[np.float64]) -> Ints:
         """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
         # Held to the range first, in which a power of two divides without rounding or overflow.
         held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))
@@ -300,8 +307,8 @@ def _differs(columns: list[Hashes], order: Ints) -> Truth:
     found = np.zeros(len(order), dtype=np.bool_)
     found[:1] = True
     for column in columns:
-        told = column[order]
-        found[1:] |= told[1:] != told[:-1]
+        ordered = column[order]
+        found[1:] |= ordered[1:] != ordered[:-1]
     return found
 
 

@@ -139,8 +139,8 @@ def _base_weights(base: BaseWeights, *, rows: Rows, drawn: npt.NDArray[np.bool_]
     """Return the base weight of each row that was drawn, in units, from 1 to the largest."""
     if base.column is None:
         return np.ones(int(drawn.sum()), dtype=np.int64)
-    told = rows.numbers[base.column][drawn] / float(base.unit)
-    return np.rint(np.clip(told, 1, base.largest)).astype(np.int64)
+    units = rows.numbers[base.column][drawn] / float(base.unit)
+    return np.rint(np.clip(units, 1, base.largest)).astype(np.int64)
 
 
 def _add_by_cell(place: Counts, weights: Counts, *, size: int) -> Counts:
