@@ -56,7 +56,25 @@ class Limits:
 
     # privacy
 
+    max_account_name: int = 200
+    """Characters of the name of an account: it is printed in messages and tables."""
+    max_split_pieces: int = 1000
+    """Pieces of a secret split: each has an account and a file."""
+
     # private
+
+    max_prepared_bytes: int = 2**31
+    """Bytes of exact tables that an engine keeps while the same candidates are asked about."""
+    max_value_length: int = 200
+    """Characters of a discovered value: a longer text is prose or an identifier, not a category."""
+    max_sum_cells: int = 2**26
+    """Cells of one sum over private rows: each is a noisy number."""
+    max_base_bins: int = 2**20
+    """Base bins of weighted counts: they are listed one by one, each with its population."""
+    max_matching_places: int = 2**20
+    """Places of matching columns: each is compared with every incomplete one that has too few donors at home."""
+    max_donors: int = 12
+    """Donors of one imputed value: means of so many are whole numbers of one fine unit that 64 bits hold."""
 
     # measurements
 

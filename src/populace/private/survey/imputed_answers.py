@@ -19,6 +19,7 @@ import numpy.typing as npt
 from flint import arb
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
 from populace.privacy.sensitivity.imputation_bounds import (
@@ -37,12 +38,8 @@ from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 
-# Every place is compared with every incomplete one that has too few donors at home.
-MAX_PLACES = 2**20
 # The largest number of a range takes up to so many bits on the lattice, and never less than so many.
 _BITS, _FINE_BITS = 40, 20
-# Means of up to so many values are whole numbers of one fine unit that 64 bits hold.
-MAX_DONORS = 12
 _HALF = 32
 # Numbers beyond, and ranges nearer to 0 than its inverse, are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
@@ -64,9 +61,9 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             hint="match by at least one column, and never by the one that is filled",
         )
     places = math.prod(donors.match.shape(schema.domain))
-    if places > MAX_PLACES:
+    if places > LIMITS.max_matching_places:
         raise UsageError(
-            f"{donors.match} has {places} places to match; {MAX_PLACES} is the most.",
+            f"{donors.match} has {places} places to match; {LIMITS.max_matching_places} is the most.",
             hint="match by fewer columns, or group their codes",
         )
     if question.where is not None and own & set(read_where(question.where, schema=schema).variables):
@@ -99,10 +96,10 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             "cannot be filled.",
             hint="give the lower end first, some room, and a default within",
         )
-    if not 1 <= donors.k <= MAX_DONORS or (donors.take is DonorValue.COPY and donors.k != 1):
+    if not 1 <= donors.k <= LIMITS.max_donors or (donors.take is DonorValue.COPY and donors.k != 1):
         raise UsageError(
             f"the {donors.take.value} of {donors.k} donors cannot be taken.",
-            hint=f"copy with k = 1, or take the mean or majority of up to {MAX_DONORS}",
+            hint=f"copy with k = 1, or take the mean or majority of up to {LIMITS.max_donors}",
         )
     _bound(question, 1)
 
