@@ -73,6 +73,7 @@ bench: bench-env ## run every script of bench/ and keep what it prints in bench/
 
 docs: setup ## write the generated pages and pictures of docs/
 	@$(BIN)/python docs/reference/cli.py
+	@$(BIN)/python docs/reference/python.py
 	@$(BIN)/python docs/images/truth.py
 	@$(BIN)/python docs/images/release.py
 	@$(BIN)/python docs/images/estimates.py

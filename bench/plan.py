@@ -62,10 +62,10 @@ from populace.core.marginals import Marginal
 from populace.measurements.measurements import Measurements
 from populace.methods.registry import find_method
 from populace.methods.workload import resolve_workload
-from populace.planning.plan import simulate_on_public_table
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.simulated.ensemble import simulate_ensemble
 from populace.planning.simulated.populations import SimulatedPopulation
+from populace.planning.simulated.public_table_runs import simulate_on_public_table
 from populace.planning.simulated.simulated_run import RunTerms, close_domains
 from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
 from populace.planning.verdict import Verdict
@@ -144,18 +144,18 @@ def predicted(
 ) -> dict[str, Any]:
     """Return what the plan says, in the names of `happened`; what it would advise is not asked."""
     asked = terms(Schema.load(schema), epsilon=epsilon)
-    told = simulate_ensemble(asked, rows=rows, seed=0, pairs=True, known=known)
-    effort = told.effort(rows=rows)
+    told = simulate_ensemble(asked, rows=rows, seed=0, pairs=True, known_shares=known)
+    effort = told.estimate_cost(rows=rows)
     return {
         "columns": told.columns.mean,
         "released": told.columns.mean,
         "pairs": told.pairs.mean if told.pairs else 0.0,
         "by_pair": {frozenset(pair): told.error for pair, told in told.by_pair.items()},
-        "measured": told.afforded.mean,
-        "brackets": {"columns": told.columns, "expected": told.pairs, "measured": told.afforded},
+        "measured": told.pairs_measured.mean,
+        "brackets": {"columns": told.columns, "expected": told.pairs, "measured": told.pairs_measured},
         "cpu_s": effort.seconds,
         "peak_mb": effort.memory / 2**20,
-        "too_small": told.outcome.verdict is Verdict.TOO_SMALL,
+        "too_small": told.outcome.verdict is Verdict.TOO_FEW,
     }
 
 
@@ -163,7 +163,7 @@ def predicted_like(schema: Path, *, rows: int, epsilon: str, like: Path) -> dict
     """Return what the plan says of released pairs after whole rehearsals on a public table."""
     known = Schema.load(schema)
     asked = terms(known, epsilon=epsilon)
-    found = simulate_on_public_table(asked, known, like, wanted=resolve_workload(None), rows=rows, seed=0)
+    found = simulate_on_public_table(asked, known, like, workload=resolve_workload(None), rows=rows, seed=0)
     return {"released_pairs": found.pairs.mean}
 
 

@@ -239,7 +239,7 @@ def _identifiers(path: str, text: str) -> Iterator[tuple[str, int]]:
 
 
 _PARTICIPLE = re.compile(
-    r"_*([a-z]+ed|borne|bound|built|chosen|drawn|felt|found|given|grown|held|kept|known|laid|lost|made|met|paid|said|sent"
+    r"_*([a-z]+ed|borne|built|chosen|drawn|felt|found|given|grown|held|kept|known|laid|lost|made|met|paid|said|sent"
     r"|shown|sold|spent|taken|thrown|told|torn|understood|worn|written)"
 )
 

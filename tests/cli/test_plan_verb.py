@@ -24,12 +24,12 @@ def words(workspace: Workspace, **changes: str | None) -> list[str]:
     return ["plan", *(w for k, v in {**options, **changes}.items() if v is not None for w in (f"--{k}", v))]
 
 
-def test_a_plan_tells_errors_budget_effort_and_verdict(
+def test_a_plan_shows_errors_budget_cost_and_verdict(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = workspace.ledger.read_bytes()
     assert main(words(workspace, epsilon="1.00000001")) == 0
-    told = capsys.readouterr().out
+    said = capsys.readouterr().out
     for part in (
         "2,000 rows",
         "ε = 1.00000001,",
@@ -39,7 +39,7 @@ def test_a_plan_tells_errors_budget_effort_and_verdict(
         "Time about",
         "Verdict: enough rows",
     ):
-        assert part in told
+        assert part in said
     assert workspace.ledger.read_bytes() == before
     assert not (workspace.folder / "state").exists(), "a plan made a ledger"
 
@@ -47,12 +47,12 @@ def test_a_plan_tells_errors_budget_effort_and_verdict(
 @pytest.mark.slow
 def test_json_holds_the_whole_plan(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words(workspace, **{"target-error": "0.05"}), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["spent"] == 0
-    assert [column["column"] for column in told["columns"]] == ["sex", "age"]
-    assert 0 < told["column_error"]["low"] <= told["column_error"]["mean"] <= told["column_error"]["high"]
-    assert told["epsilon_for_target"] < 1
-    assert sum(told["budget"].values()) == pytest.approx(1, abs=0.05)
+    said = json.loads(capsys.readouterr().out)
+    assert said["spent"] == 0
+    assert [column["column"] for column in said["columns"]] == ["sex", "age"]
+    assert 0 < said["column_error"]["low"] <= said["column_error"]["mean"] <= said["column_error"]["high"]
+    assert said["epsilon_for_target"] < 1
+    assert sum(said["budget"].values()) == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.slow
@@ -62,10 +62,10 @@ def test_every_pair_is_told_whether_it_will_be_measured_or_not(
     sizes = {"a": 2, "b": 3, "c": 4, "d": 12, "e": 30}
     schema = workspace.write("sizes.json", json.dumps(sizes))
     assert main(words(workspace, schema=schema, population="20000")) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"up to 10 cells +\S.* 2 pairs", told)
-    assert re.search(r"d × e .* 360 cells in \d+ groups", told)
-    assert "errors of pairs are told in groups" in told
+    said = capsys.readouterr().out
+    assert re.search(r"up to 10 cells +\S.* 2$", said, flags=re.MULTILINE)
+    assert re.search(r"d × e .* 360 in \d+ groups", said)
+    assert "Codes that noise would hide share a group" in said
     assert main([*words(workspace, schema=schema, population="20000"), "--json"]) == 0
     pairs = json.loads(capsys.readouterr().out)["pairs"]
     assert {frozenset(pair["columns"]) for pair in pairs} == {
@@ -73,23 +73,23 @@ def test_every_pair_is_told_whether_it_will_be_measured_or_not(
     }
     assert all(0 <= pair["low"] <= pair["mean"] <= pair["high"] <= 1 for pair in pairs)
     assert [pair["mean"] for pair in pairs] == sorted(pair["mean"] for pair in pairs)
-    assert {pair["measured_in"] for pair in pairs} <= set(range(9))
+    assert {pair["simulations_that_measured"] for pair in pairs} <= set(range(9))
     assert all(1 <= pair["cells_in_groups"] <= pair["cells"] for pair in pairs)
 
 
 @pytest.mark.slow
-def test_the_page_tells_of_open_domains_and_when_nothing_suffices(
+def test_the_page_names_open_domains_and_when_nothing_suffices(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     schema = workspace.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
     public = workspace.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
     few = {"schema": schema, "population": "20", "epsilon": "0.1", "out": workspace.path("few")}
     assert main(words(workspace, **few, like=public)) == 0
-    assert "It will learn the domain of city" in capsys.readouterr().out
+    assert "The run will learn the domain of city" in capsys.readouterr().out
     page = " ".join(Path(workspace.path("few"), "plan.html").read_text("utf-8").split())
-    assert "Nothing suffices" in page
-    assert "Only more budget or more rows would." in page
-    assert "Domains that the run will learn: city." in page
+    assert "Neither coarser columns (down to 8 codes) nor fewer (down to 2) make these rows enough." in page
+    assert "Only more budget (--target-error 0.02 finds how much) or more rows would do." in page
+    assert "The run will learn the domain of city" in page
     assert "Learnt there: city (0 values or bins)." in page
 
 
@@ -104,10 +104,11 @@ def test_a_public_table_is_said_to_be_treated_as_public(
 ) -> None:
     public = workspace.write("public.csv", "sex,age\n" + "f,3\nm,4\nm,9\n" * 300)
     assert main(words(workspace, like=public)) == 0
-    told = capsys.readouterr()
-    assert f"{public} is treated as public" in told.err
-    assert "rehearsed on public.csv, which is treated as public" in told.out
-    assert "dependence not modelled" in told.out
+    said = capsys.readouterr()
+    assert f"{public} is treated as public" in said.err
+    out = " ".join(said.out.split())
+    assert "simulated on public.csv, which is treated as public" in out
+    assert "dependence that is not modelled" in out
 
 
 def test_public_shares_are_said_to_be_treated_as_public(
@@ -115,13 +116,13 @@ def test_public_shares_are_said_to_be_treated_as_public(
 ) -> None:
     shares = workspace.write("shares.csv", "column,value,percent\nsex,f,51\nsex,m,49\n")
     assert main(words(workspace, shares=shares)) == 0
-    told = capsys.readouterr()
-    assert f"{shares} is treated as public" in told.err
-    assert "Public shares were told of sex; the rest is invented." in told.out
+    said = capsys.readouterr()
+    assert f"{shares} is treated as public" in said.err
+    assert "Public shares are known of sex; the rest is invented." in said.out
     assert main([*words(workspace, shares=shares), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["shares_told"] == {"sex": 1.0}
+    assert json.loads(capsys.readouterr().out)["known_shares"] == {"sex": 1.0}
     assert main(words(workspace)) == 0
-    assert "--shares tells better" in capsys.readouterr().out
+    assert "(--shares)" in capsys.readouterr().out
     assert main(words(workspace, shares=workspace.path("none.csv"))) == 2
 
 
@@ -129,44 +130,45 @@ def test_what_a_public_table_taught_is_told(workspace: Workspace, capsys: pytest
     schema = workspace.write("open.toml", '[columns.city]\nkind = "categorical"\nvalues = "learn"\n')
     public = workspace.write("public.csv", "city\n" + "Ulm\nBonn\n" * 1000)
     assert main(words(workspace, schema=schema, like=public)) == 0
-    assert "learnt there    city 2 values or bins" in capsys.readouterr().out
+    assert "Learnt there: city (2 values or bins)" in capsys.readouterr().out
 
 
 def test_too_few_rows_are_said_plainly(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(workspace, population="600", epsilon="1")) == 0
-    told = capsys.readouterr().out
-    assert "Verdict: too few rows" in told
+    said = capsys.readouterr().out
+    assert "Verdict: too few rows" in said
+    said = " ".join(said.split())
     assert re.search(
-        r"coarsen to \d+ codes or fewer, in the schema:\n +age \(\d+ codes\): width = \d+, or edges", told
+        r"Coarsen to \d+ codes or fewer, in the schema: age \(\d+ codes\): width = \d+, or edges", said
     )
-    assert "times as far from the truth as exact columns without any dependence are" in told
-    assert "columns then err by" in told
-    assert "more budget (--target-error 0.02 tells how much)" in told
+    assert "times as far from the truth as exact columns without any dependence" in said
+    assert "The mean error of columns is then" in said
+    assert "more budget (--target-error 0.02 finds how much)" in said
 
 
 def test_it_is_said_when_no_change_of_columns_suffices(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(workspace, population="20", epsilon="0.1")) == 0
-    told = capsys.readouterr().out
-    assert "neither coarser nor fewer columns make these rows enough" in told
-    assert "drop:" not in told
+    said = capsys.readouterr().out
+    assert "Neither coarser columns (down to 8 codes) nor fewer" in said
+    assert "Drop " not in said
 
 
 def test_numbers_agree_with_their_nouns_and_delta_reads_as_elsewhere(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(workspace, delta="1e-9")) == 0
-    told = capsys.readouterr().out
-    assert "δ = 1e-9, " in told
-    assert re.search(r"cells .* 1 pair$", told, flags=re.MULTILINE)
+    said = capsys.readouterr().out
+    assert "δ = 1e-9, " in said
+    assert re.search(r"up to .* cells .* 1$", said, flags=re.MULTILINE)
 
 
 def test_a_method_without_pairs_is_not_said_to_find_none_worth_it(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(workspace, method="independent")) == 0
-    assert "pairs           none are measured by this method" in capsys.readouterr().out
+    assert re.search("pairs measured +none by this method", capsys.readouterr().out)
 
 
 @pytest.mark.slow
@@ -182,11 +184,11 @@ def test_a_target_that_is_met_is_not_followed_by_the_advice_to_ask_for_one(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words(workspace, epsilon=None, **{"target-error": "0.03"})) == 0
-    told = capsys.readouterr().out
-    assert "Verdict: few rows" in told or "Verdict: too few rows" in told
-    assert "--target-error" not in told
-    assert "this ε was looked for so that columns err by 3 %: rows are enough up to 2 %" in told
-    assert "more budget" not in told
+    said = capsys.readouterr().out
+    assert "Verdict: few rows" in said or "Verdict: too few rows" in said
+    assert "--target-error" not in said
+    assert "This ε was chosen for a mean error of 3 %; rows are enough up to 2 %." in said
+    assert "more budget" not in said
 
 
 @pytest.mark.slow
@@ -202,9 +204,9 @@ def test_one_column_has_no_pairs_and_stands_under_its_heading(
 ) -> None:
     alone = workspace.write("alone.toml", '[columns.a]\nkind = "integer"\nmin = 0\nmax = 9\n')
     assert main(words(workspace, schema=alone)) == 0
-    told = capsys.readouterr().out
-    assert "none: there is one column" in told
-    heading, row = (re.search(rf"^  {start}.*$", told, flags=re.MULTILINE) for start in ("column  ", "a  "))
+    said = capsys.readouterr().out
+    assert "none: there is one column" in said
+    heading, row = (re.search(rf"^  {start}.*$", said, flags=re.MULTILINE) for start in ("column  ", "a  "))
     assert heading is not None
     assert row is not None
     assert heading.group().index("codes") + 5 == row.group().index("11") + 2
@@ -216,8 +218,14 @@ def test_out_writes_a_page_with_pictures_that_opens_offline(
     assert main(words(workspace, out=workspace.path("plan"))) == 0
     assert capsys.readouterr().out.splitlines()[-1] == workspace.path("plan")
     page = Path(workspace.path("plan"), "plan.html").read_text("utf-8")
-    assert page.count("<svg") == 3
-    for part in ("measure columns", "Brackets reach from", "sex × age", "Every pair"):
+    assert page.count("<svg") == 6
+    for part in (
+        "measure columns",
+        "Ranges go from",
+        "sex × age",
+        "Every pair as a table",
+        "How to read this plan",
+    ):
         assert part in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert json.loads(Path(workspace.path("plan"), "plan.json").read_text("utf-8"))["population"] == 2000
@@ -233,7 +241,7 @@ def test_out_writes_a_page_with_pictures_that_opens_offline(
         ({"target-error": "3"}, "the target error is 3"),
         ({"method": "mts"}, "did you mean 'mst'"),
         ({"like": "none.csv"}, "there is no file"),
-        ({"public": "last.csv"}, "no plan can foresee what a public table saves"),
+        ({"public": "last.csv"}, "no plan can predict what a public table saves"),
         ({"method": "stability"}, "no schema says how often rows repeat"),
     ],
     ids=str,
@@ -259,4 +267,4 @@ def test_the_guide_runs(workspace: Workspace, capsys: pytest.CaptureFixture[str]
     (code,) = re.findall(r"^```python\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)
-    assert names["found"].verdict.value == "enough rows"
+    assert names["plan"].verdict.value == "enough rows"

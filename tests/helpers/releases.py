@@ -17,7 +17,7 @@ from populace.privacy.ledger.ledger import Ledger
 from populace.release.bundle import Release
 from populace.release.synthetic_rows import draw_tables
 from populace.release.table_files import find_frame_library, table_format_like
-from populace.schema.codec.decoder import encode_values
+from populace.schema.codec.encoder import encode_values
 from populace.schema.schema import Schema
 from populace.simulation.population import simulate_population
 

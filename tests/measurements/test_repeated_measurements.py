@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Grouping, Marginal
-from populace.measurements.measurements import Measurement, combine_repeats, group_repeats, mean_counts
+from populace.measurements.measurements import Measurement
+from populace.measurements.pooled_counts import combine_repeats, group_repeats, mean_counts
 
 A = Marginal(("a",))
 

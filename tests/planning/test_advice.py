@@ -13,7 +13,7 @@ from populace.planning.coarser_columns import describe_coarsening
 from populace.planning.plan import plan
 from populace.planning.reduced_schema import map_variables_to_columns, reduce_schema, restrict_workload
 from populace.planning.simulated.simulated_run import close_domains
-from populace.planning.verdict import MAX_ERROR_FEW, Advice, PlanOutcome, Verdict, advise
+from populace.planning.verdict import VERDICT, Advice, PlanOutcome, Verdict, advise
 from populace.schema.schema import Schema
 
 SIZES = Schema.from_sizes({"sex": 2, "age": 40, "work": 5, "area": 12})
@@ -61,7 +61,7 @@ when = "age < 18 and grown == '1'"
 def weighed(coarse: Mapping[str, int], drop: Sequence[str], *, sizes: Mapping[str, int]) -> PlanOutcome:
     """Return an error that grows with the codes in all."""
     codes = sum(coarse.get(name, size) for name, size in sizes.items() if name not in drop)
-    return PlanOutcome(error=codes / 1000, balance=0.5)
+    return PlanOutcome(error=codes / 1000, relative_pair_error=0.5)
 
 
 class TestSteps:
@@ -70,36 +70,36 @@ class TestSteps:
 
     def advice(self, *, limit: float) -> Advice:
         """Return the advice where an error of so much is just too large."""
-        scale = MAX_ERROR_FEW / limit
+        scale = VERDICT.max_error_few / limit
 
         def predict(coarse: Mapping[str, int], drop: Sequence[str]) -> PlanOutcome:
             found = weighed(coarse, drop, sizes=self.sizes)
-            return PlanOutcome(error=found.error * scale, balance=0.5)
+            return PlanOutcome(error=found.error * scale, relative_pair_error=0.5)
 
         return advise(self.sizes, self.errors, now=predict({}, ()), predict=predict)
 
     def test_the_fewest_columns_are_coarsened_and_no_more_than_they_must(self) -> None:
         found = self.advice(limit=0.13)
-        assert (found.coarsen, found.drop, found.enough) == ({"a": 32}, (), True)
+        assert (found.coarsen, found.drop, found.suffices) == ({"a": 32}, (), True)
         found = self.advice(limit=0.06)
-        assert (found.coarsen, found.drop, found.enough) == (dict.fromkeys("abc", 16), (), True)
-        assert found.coarsened == found.dropped
+        assert (found.coarsen, found.drop, found.suffices) == (dict.fromkeys("abc", 16), (), True)
+        assert found.error_coarsened == found.error_after
 
     def test_the_fewest_are_dropped_and_none_of_them_coarsened(self) -> None:
         found = self.advice(limit=0.02)
-        assert (list(found.coarsen), found.drop, found.enough) == (["b", "c"], ("a",), True)
-        assert found.dropped == pytest.approx(0.019 * MAX_ERROR_FEW / 0.02)
+        assert (list(found.coarsen), found.drop, found.suffices) == (["b", "c"], ("a",), True)
+        assert found.error_after == pytest.approx(0.019 * VERDICT.max_error_few / 0.02)
 
-    def test_steps_that_make_it_worse_are_not_told(self) -> None:
+    def test_steps_that_make_it_worse_are_not_advised(self) -> None:
         sizes = {"a": 100, "b": 50, "c": 3}
         found = advise(
             sizes,
             dict.fromkeys(sizes, 0.3),
-            now=PlanOutcome(error=0.3, balance=2.0),
-            predict=lambda c, d: PlanOutcome(error=0.3 + len(c) + len(d), balance=2.0),
+            now=PlanOutcome(error=0.3, relative_pair_error=2.0),
+            predict=lambda c, d: PlanOutcome(error=0.3 + len(c) + len(d), relative_pair_error=2.0),
         )
-        assert (found.coarsen, found.drop, found.enough) == ({}, (), False)
-        assert found.verdict is Verdict.TOO_SMALL
+        assert (found.coarsen, found.drop, found.suffices) == ({}, (), False)
+        assert found.verdict is Verdict.TOO_FEW
 
     def test_columns_that_cannot_be_coarser_are_dropped(self) -> None:
         found = advise(
@@ -111,17 +111,17 @@ class TestSteps:
         )
         assert "a" not in found.coarsen
         assert found.drop == ("a",)
-        assert found.enough
+        assert found.suffices
 
     def test_pairs_that_are_worth_less_than_exact_columns_count_as_too_few_rows(self) -> None:
-        assert PlanOutcome(error=0.025, balance=1.4).verdict is Verdict.TOO_SMALL
-        assert PlanOutcome(error=0.025, balance=0.9).verdict is Verdict.THIN
-        assert PlanOutcome(error=0.015, balance=1.4).verdict is Verdict.ENOUGH
+        assert PlanOutcome(error=0.025, relative_pair_error=1.4).verdict is Verdict.TOO_FEW
+        assert PlanOutcome(error=0.025, relative_pair_error=0.9).verdict is Verdict.FEW
+        assert PlanOutcome(error=0.015, relative_pair_error=1.4).verdict is Verdict.ENOUGH
 
 
 class TestHow:
     @pytest.mark.parametrize(
-        ("table", "told"),
+        ("table", "change"),
         [
             ('kind = "numeric"\nmin = 0\nmax = 1000\nbins = "learn"', 'in place of bins = "learn"; inside'),
             ('kind = "date"\nmin = 1950-01-01\nmax = 2019-12-31', 'width = "25 years", or edges'),
@@ -130,8 +130,8 @@ class TestHow:
         ],
         ids=lambda each: each.split("\n")[0],
     )
-    def test_advice_is_in_the_words_of_the_schema(self, table: str, told: str) -> None:
-        assert told in describe_coarsening(Schema.parse(f"[columns.x]\n{table}").columns["x"], codes=8)
+    def test_advice_is_in_the_words_of_the_schema(self, table: str, change: str) -> None:
+        assert change in describe_coarsening(Schema.parse(f"[columns.x]\n{table}").columns["x"], codes=8)
 
     @pytest.mark.parametrize("codes", [8, 16, 32])
     def test_what_it_says_leaves_so_many_codes(self, codes: int) -> None:
@@ -155,19 +155,19 @@ class TestTerms:
         )
         assert one.advice is not None
         assert ten.advice is not None
-        assert one.advice.enough
-        assert not ten.advice.enough
-        assert ten.advice.dropped > MAX_ERROR_FEW
+        assert one.advice.suffices
+        assert not ten.advice.suffices
+        assert ten.advice.error_after > VERDICT.max_error_few
 
     @pytest.mark.slow
     def test_advice_can_be_followed(self) -> None:
         """Coarsen what is named, and a plan for the columns that are left has the verdict that was promised."""
         before = plan(SIZES, population=3000, epsilon="0.5", delta="1e-9")
         assert before.advice is not None
-        assert before.advice.enough
+        assert before.advice.suffices
         changed = reduce_schema(SIZES, coarse=before.advice.coarsen, drop=before.advice.drop)
         after = plan(changed, population=3000, epsilon="0.5", delta="1e-9")
-        assert after.columns.mean == pytest.approx(before.advice.dropped)
+        assert after.columns.mean == pytest.approx(before.advice.error_after)
         assert after.verdict is before.advice.verdict is not before.verdict
 
     @pytest.mark.slow

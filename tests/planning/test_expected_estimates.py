@@ -30,7 +30,7 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     assert [each.query for each in expected] == [query.name for query in queries]
     for query, each in zip(queries, expected, strict=True):
         errors = [row.privacy_error for row in found if row.query == each.query and row.privacy_error]
-        ratio = each.middle / np.median(errors)
+        ratio = each.median / np.median(errors)
         if query.statistic in ("total", "count", "frequency"):
             assert ratio == pytest.approx(1, rel=0.02), each.query
         else:
@@ -49,7 +49,7 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     for query, each in zip(queries, public, strict=True):
         if query.statistic != "correlation":
             errors = [row.privacy_error for row in found if row.query == each.query and row.privacy_error]
-            assert 0.7 < each.middle / np.median(errors) < 1.3, each.query
+            assert 0.7 < each.median / np.median(errors) < 1.3, each.query
 
 
 def test_more_rows_and_more_budget_mean_smaller_errors() -> None:

@@ -15,13 +15,15 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.methods.registry import METHODS
 from populace.methods.workload import Workload
-from populace.planning.plan import PublicTableResult, find_epsilon, plan
+from populace.planning.epsilon_search import find_epsilon
+from populace.planning.plan import plan
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv
 from populace.planning.simulated.populations import (
     SimulatedPopulation,
     invent_population,
     read_public_population,
 )
+from populace.planning.simulated.public_table_runs import PublicTableResult
 from populace.planning.simulated.simulated_oracle import SimulatedOracle
 from populace.planning.simulated.simulated_run import RunTerms, close_domains, simulate_run
 from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
@@ -81,7 +83,7 @@ def terms(
     )
 
 
-class TestStandIn:
+class TestSimulatedOracle:
     @pytest.mark.parametrize(
         "mechanism", [DiscreteGaussian(Fraction(400)), DiscreteLaplace(Fraction(20))], ids=str
     )
@@ -106,12 +108,12 @@ class TestStandIn:
         ],
     )
     @pytest.mark.parametrize("delta", ["0", "1e-9"])
-    def test_a_rehearsal_spends_the_budget_and_no_more(self, method: str, delta: str) -> None:
+    def test_a_simulation_spends_the_budget_and_no_more(self, method: str, delta: str) -> None:
         bounded = replace(SIZES, max_rows=10**5)
         found = simulate_run(
             terms(bounded, delta=delta, method=method), population(bounded), rng=np.random.default_rng(2)
         )
-        assert 0.9 < sum(found.shares.values()) <= 1 + 1e-9
+        assert 0.9 < sum(found.budget.values()) <= 1 + 1e-9
         assert found.columns.keys() == SIZES.domain.keys()
 
     @pytest.mark.parametrize("method", ["stability", "dpsyn"])
@@ -119,8 +121,8 @@ class TestStandIn:
         with pytest.raises(UsageError, match=f"there is no plan for the method '{method}': it "):
             plan(SMALL, population=1000, epsilon=1, delta="1e-9", method=method)
 
-    def test_no_plan_foresees_which_rows_are_told(self) -> None:
-        with pytest.raises(UsageError, match="no plan can foresee"):
+    def test_no_plan_predicts_which_rows_are_released(self) -> None:
+        with pytest.raises(UsageError, match="no plan can predict"):
             simulate_run(terms(method="stability"), population(), rng=np.random.default_rng(2))
 
 
@@ -146,7 +148,7 @@ class TestPlans:
         rich = plan(SIZES, population=2000, epsilon=1, delta="1e-9")
         many = plan(SIZES, population=20_000, epsilon=1, delta="1e-9")
         assert few.columns.mean > 2 * rich.columns.mean > 4 * many.columns.mean
-        assert few.afforded.mean <= many.afforded.mean <= many.possible == 6
+        assert few.pairs_measured.mean <= many.pairs_measured.mean <= many.pairs_possible == 6
         assert all(error.low <= error.mean <= error.high for error in many.by_column.values())
         each = [error.mean for error in many.by_column.values()]
         assert many.columns.mean == pytest.approx(sum(each) / len(each))
@@ -154,17 +156,22 @@ class TestPlans:
         assert many.pairs.mean > many.columns.mean
 
     @pytest.mark.slow
-    def test_brackets_hold_uneven_and_even_tables(self) -> None:
-        """Noise hardly differs between rehearsals; how even tables are does."""
+    def test_ranges_hold_uneven_and_even_tables(self) -> None:
+        """Noise hardly differs between simulations; how even tables are does."""
         found = plan(
             Schema.from_sizes(dict.fromkeys("abcdefgh", 60)), population=20_000, epsilon=1, delta="1e-9"
         )
         assert found.columns.low < 0.7 * found.columns.mean
         assert found.columns.high > 1.3 * found.columns.mean
-        assert found.afforded.low < found.afforded.mean <= found.afforded.high <= found.possible
-        assert found.rehearsals == 8
+        assert (
+            found.pairs_measured.low
+            < found.pairs_measured.mean
+            <= found.pairs_measured.high
+            <= found.pairs_possible
+        )
+        assert found.simulations == 8
 
-    def test_brackets_reach_as_far_as_chance_does(self) -> None:
+    def test_ranges_go_as_far_as_chance_does(self) -> None:
         """The error of one pair of codes is |x| of a normal x; that of many codes hardly varies."""
         one, many = compute_noise_cv([0.1], cells=[2]), compute_noise_cv([0.1], cells=[401])
         draws = np.abs(np.random.default_rng(1).normal(size=100_000))
@@ -190,8 +197,8 @@ class TestPlans:
     @pytest.mark.slow
     def test_open_domains_cost_what_learning_costs(self) -> None:
         found = plan(OPEN, population=5000, epsilon=1, delta="1e-9")
-        assert found.shares["learn domains"] > 0.1
-        assert sum(found.shares.values()) == pytest.approx(1, abs=0.05)
+        assert found.budget["learn domains"] > 0.1
+        assert sum(found.budget.values()) == pytest.approx(1, abs=0.05)
         assert len(found.by_column) == 3
 
     @pytest.mark.parametrize("last", ["2020-12-30 23:00:59", "2000-01-01 00:09:59"])
@@ -212,9 +219,9 @@ class TestPlans:
     @pytest.mark.parametrize("delta", ["0", "1e-9"])
     @pytest.mark.slow
     def test_rules_and_single_columns(self, delta: str) -> None:
-        assert plan(RULED, population=5000, epsilon=1, delta=delta).possible == 1
+        assert plan(RULED, population=5000, epsilon=1, delta=delta).pairs_possible == 1
         alone = plan(Schema.from_sizes({"x": 9}), population=5000, epsilon=1, delta=delta)
-        assert (alone.possible, alone.pairs) == (0, None)
+        assert (alone.pairs_possible, alone.pairs) == (0, None)
 
     def test_bad_questions(self) -> None:
         for words in (
@@ -230,7 +237,7 @@ class TestTargets:
     @pytest.mark.slow
     def test_the_epsilon_found_meets_the_target_and_a_smaller_one_does_not(self) -> None:
         found = plan(SMALL, population=5000, delta="1e-9", target_error=0.02)
-        assert found.needed == found.epsilon
+        assert found.epsilon_for_target == found.epsilon
         assert found.columns.mean <= 0.02
         less = plan(SMALL, population=5000, epsilon=found.epsilon / 2, delta="1e-9")
         assert less.columns.mean > 0.02
@@ -256,7 +263,7 @@ class TestVerdicts:
 
 
 @pytest.mark.slow
-def test_a_rehearsal_on_a_public_table_tells_the_error_of_a_run_on_it(tmp_path: Path) -> None:
+def test_a_simulation_on_a_public_table_predicts_a_run_on_it(tmp_path: Path) -> None:
     codes = population(rows=8000, seed=7).codes
     frame = pa.table({name: column.astype(np.int64) for name, column in codes.items()})
     found = plan(SIZES, population=8000, epsilon=1, delta="1e-9", like=frame).like
@@ -342,7 +349,7 @@ def test_noise_is_drawn_again_where_an_error_is_mostly_chance(
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", ["1e-9", "0"])
 def test_noise_that_is_drawn_again_is_as_large(delta: str) -> None:
-    """A hundred rehearsals with noise drawn once, and with it drawn four times: means within four deviations.
+    """A hundred simulations with noise drawn once, and with it drawn four times: means within four standard deviations.
 
     The first draw is one of the four. A mean of 300 absolute values of normal numbers deviates by 4.4 %, of double
     exponential ones by 5.8 %, so that one seed in 15,000 would raise a false alarm.

@@ -26,7 +26,8 @@ from populace.methods.registry import METHODS
 from populace.privacy.ledger.ledger import Ledger
 from populace.private.read.rows_to_codes import open_source
 from populace.release.bundle import Release
-from populace.schema.codec.decoder import arrow_type, decode_codes, encode_values
+from populace.schema.codec.decoder import arrow_type, decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column

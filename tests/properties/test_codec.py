@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from populace.core.errors import SchemaError
 from populace.private.read.rows_to_codes import open_source
-from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
+from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.split_codes import join_codes, split_codes
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import DateTimeColumn, TemporalColumn

@@ -54,6 +54,16 @@ def estimate(
     done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
     `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
     An exception after the reservation says in its notes what was booked, and holds the noisy answers, as `answers`.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> asked = {"schema": pp.Schema.from_sizes({"smokes": 2}), "epsilon": 1, "delta": 0, "dataset": "smokers"}
+    >>> schema = asked["schema"]
+    >>> queries = pp.Queries.parse('[[query]]\\nstatistic = "mean"\\ncolumn = "smokes"\\n', schema=schema)
+    >>> found = pp.estimate(people, design=pp.Design(schema=schema), queries=queries, **asked)
+    >>> bool(abs(found.rows[0].estimate - 0.25) < 0.1)
+    True
     """
     request = RunRequest.of(
         data,
@@ -105,7 +115,7 @@ def estimate_request(
     oracle = SurveyRecorder(Barrier(table, run=run, noise=source))
     rows: tuple[Estimate, ...] = ()
 
-    def collected() -> Mapping[str, Any]:
+    def collect() -> Mapping[str, Any]:
         """Return what is to be kept: all answers, and the estimates where they were made."""
         if not rows:
             return {"answers": oracle.transcript}
@@ -118,7 +128,7 @@ def estimate_request(
             return {"answers": oracle.transcript, "estimates": made}
         return {"answers": oracle.transcript}
 
-    current_state().paid = collected
+    current_state().paid = collect
     rows = answer_queries(oracle, plan=plan)
     run.finish()
     return Estimates(

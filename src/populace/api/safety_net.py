@@ -78,16 +78,14 @@ class SafetyNet:
             return f"{suggest_commands(kept, out=None)} goes on from there, free of cost"
         if what == "measured":
             booking = self._state.booking
-            ways = suggest_commands(
+            commands = suggest_commands(
                 kept,
                 # Another run may have been faster.
                 out=Path(f"{kept}-release") if _is_taken(self._out) else self._out,
                 inference=self._inference or "tree",
                 ledger=None if booking is None else booking.ledger,
             )
-            return (
-                f"{ways} go on from there, free of cost; say --rows, --where and other wishes for rows again"
-            )
+            return f"{commands} go on from there, free of cost; say --rows, --where and other wishes for rows again"
         if what == "estimates":
             return f"{path} is the release without a report; `populace verify` checks it"
         return "each noisy answer there stands beside its question and the law of its noise"

@@ -38,14 +38,14 @@ def write_measurements(
 
     `answers` are those of a run that did not end, beside the measurements.
     """
-    told = compute_statement(
+    statement = compute_statement(
         measurements.record,
         schema=measurements.schema,
         answers=MeasuredContent.of(measurements),
         rows=0,
         rows_from=RowCountOrigin.CURATOR,
     )
-    words = {key: value for key, value in told.items() if key != "total"}
+    words = {key: value for key, value in statement.items() if key != "total"}
     with atomic_folder(folder) as place:
         measurements.save(place, beside=beside)
         (place / "statement.json").write_text(dump_json(words), encoding="utf-8")

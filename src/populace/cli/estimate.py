@@ -137,9 +137,9 @@ def print_expected(
     emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  suppressed")
     for each in found:
         told = [
-            f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in (each.middle, each.worst)
+            f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in (each.median, each.worst)
         ]
-        lost = f"{each.lost} of {each.groups}" if each.groups else "not foreseen"
+        lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
     if parse_delta(delta):
         pure = predict_errors(
@@ -158,9 +158,9 @@ def print_expected(
 def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedError]) -> None:
     """Say so where most queries would have a smaller privacy error with delta 0, which promises more as well."""
     told = [
-        (one.middle, other.middle)
+        (one.median, other.median)
         for one, other in zip(found, pure, strict=True)
-        if one.middle is not None and other.middle is not None
+        if one.median is not None and other.median is not None
     ]
     smaller = sum(other < 0.99 * one for one, other in told)
     if 2 * smaller > len(told):

@@ -155,10 +155,19 @@ def _run(arguments: Sequence[str]) -> int | Failure:
         except (MemoryError, OSError) as failure:
             return _report_environment(environment_cause(failure) or failure)
         except BaseException as failure:
+            if (signalled := _find_interrupt(failure)) is not None:
+                return _report_interrupt(signal_exit_code(signalled))
             # A panic of a library in Rust is no Exception.
             cause = environment_cause(failure)
             return _report_bug(debug=debug) if cause is None else _report_environment(cause)
     return DONE
+
+
+def _find_interrupt(failure: BaseException | None) -> BaseException | None:
+    """Return the signal behind a failure: a library that is interrupted while it loads fails in words of its own."""
+    while failure is not None and not isinstance(failure, KeyboardInterrupt | Terminated):
+        failure = failure.__cause__ or failure.__context__
+    return failure
 
 
 def _report_interrupt(code: int) -> Failure:

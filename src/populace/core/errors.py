@@ -39,7 +39,15 @@ _NO_MEMORY = (
 
 
 class PopulaceError(Exception):
-    """Anything populace refuses to do; `str()` gives the message and, on its own line, the hint."""
+    """Anything populace refuses to do; `str()` gives the message and, on its own line, the hint.
+
+    >>> import populace as pp
+    >>> try:
+    ...     pp.Schema.load("missing.toml")
+    ... except pp.PopulaceError as refusal:
+    ...     print(refusal.exit_code, bool(refusal.hint))
+    2 True
+    """
 
     exit_code = 1
 
@@ -72,7 +80,12 @@ class ReleaseError(UsageError):
 
 
 class OverBudget(PopulaceError):
-    """A question costs more than is left. Nothing was read."""
+    """A question costs more than is left. Nothing was read.
+
+    >>> import populace as pp
+    >>> pp.OverBudget("1 is asked; 0.5 is left.", hint="grant more").exit_code
+    3
+    """
 
     exit_code = 3
 

@@ -22,19 +22,19 @@ def pretty_json(value: Any) -> str:
      ]
     }
     """
-    return _written(value, depth=0)
+    return _write(value, depth=0)
 
 
-def _written(value: Any, *, depth: int) -> str:
+def _write(value: Any, *, depth: int) -> str:
     line = _ENCODE(value)
     if len(line) + depth <= _WIDTH or not isinstance(value, dict | list | tuple):
         return line
     if not isinstance(value, dict) and not any(isinstance(each, dict | list | tuple) for each in value):
         return line
     if isinstance(value, dict):
-        parts = [f"{_ENCODE(key)}: {_written(each, depth=depth + 1)}" for key, each in value.items()]
+        parts = [f"{_ENCODE(key)}: {_write(each, depth=depth + 1)}" for key, each in value.items()]
     else:
-        parts = [_written(each, depth=depth + 1) for each in value]
+        parts = [_write(each, depth=depth + 1) for each in value]
     inner = ("\n" + " " * (depth + 1)).join(f"{part}," for part in parts)[:-1]
     opened, closed = line[0], line[-1]
     return f"{opened}\n{' ' * (depth + 1)}{inner}\n{' ' * depth}{closed}"

@@ -48,6 +48,12 @@ class Model:
     the recoded one, and rows are expanded to the columns they stand for. `measurements_digest` names what it was fitted
     to, `measurements` is that itself where it is at hand, and `rehearsal` tells whether it was made with repeatable
     noise.
+
+    >>> import populace as pp
+    >>> model = pp.Model(domain=Domain({"sex": 2}), groupings={}, potentials={}, total=8.0, within={})
+    >>> model.save("model")
+    >>> pp.Model.load("model")
+    Model of 1 columns, 0 cliques, 8 rows
     """
 
     domain: Domain

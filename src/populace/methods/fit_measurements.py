@@ -17,6 +17,13 @@ def fit(measurements: Measurements, *, inference: str = "tree", progress: Progre
 
     By `inference` "tree", the tables that say most stand in a junction tree, and rows are fitted to all of them. By
     "gum", the gradual update method, rows start from single columns and are moved until they fit all tables.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> asked = {"schema": pp.Schema.from_sizes({"smokes": 2}), "epsilon": 1, "delta": 0, "dataset": "smokers"}
+    >>> sorted(pp.fit(pp.measure(people, **asked)).domain)
+    ['smokes']
     """
     method = find_method(measurements.record.method)
     check_inference(inference, method=method)

@@ -35,7 +35,7 @@ from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_oracle import SumBatch
 
-# More invented rows than these tell no more: sums are scaled up.
+# More invented rows than these add nothing: sums are scaled up.
 MAX_SIMULATED_ROWS = 100_000
 # Where the population is not public, rows are taken to weigh this part of the most: few designs have less.
 ASSUMED_WEIGHT_SHARE = Fraction(1, 5)
@@ -46,13 +46,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """The privacy error to expect of one query: that of its middle group and of its worst, None where none is told."""
+    """The privacy error to expect of one query: that of its median group and of its worst, None if all are hidden."""
 
     query: str
     groups: int
-    lost: int
-    """Groups too small to be told from the noise."""
-    middle: float | None
+    suppressed: int
+    """Groups that cannot be told from noise."""
+    median: float | None
     worst: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -60,8 +60,8 @@ class ExpectedError:
         return {
             "query": self.query,
             "groups": self.groups,
-            "too_few": self.lost,
-            "privacy_error": self.middle,
+            "suppressed": self.suppressed,
+            "privacy_error": self.median,
             "worst_privacy_error": self.worst,
         }
 
@@ -105,7 +105,7 @@ def assume_row_weight(design: Design, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulatedSurveyOracle(EmptyTableOracle):
-    """An oracle about invented rows, told exactly: laws of noise are those of a real run, and none is drawn."""
+    """An oracle about invented rows that answers exactly: the noise is that of a real run, and none is drawn."""
 
     rows: SurveyRows
     times: float
@@ -172,7 +172,7 @@ def _summarize(query: str, rows: Sequence[Estimate]) -> ExpectedError:
     return ExpectedError(
         query=query,
         groups=len(rows),
-        lost=len(rows) - len(errors),
-        middle=errors[len(errors) // 2] if errors else None,
+        suppressed=len(rows) - len(errors),
+        median=errors[len(errors) // 2] if errors else None,
         worst=errors[-1] if errors else None,
     )

@@ -1,4 +1,4 @@
-"""Whether pairs of a release would be worth more than exact columns without any dependence."""
+"""Whether pairs of a release would be closer to the truth than independent exact columns."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from populace.measurements.measurements import Measurement
 from populace.planning.simulated.populations import SimulatedPopulation
 from populace.planning.simulated.total_variation import total_variation
 
-# Pairs that are looked at: so many, of no more cells than these.
+# Pairs that are compared: so many, of no more cells than these.
 MAX_COMPARED_PAIRS, MAX_COMPARED_CELLS = 300, 2**18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndependenceComparison:
-    """The mean error of all pairs that a run leaves, and that of exact columns by themselves."""
+    """The mean error of all pairs in a release, and that of independent exact columns."""
 
-    left: float
-    alone: float
+    release_error: float
+    independence_error: float
 
 
 def compare_with_independence(
@@ -33,10 +33,10 @@ def compare_with_independence(
     columns: Mapping[str, float],
     pairs: Mapping[Clique, float],
 ) -> IndependenceComparison:
-    """Return what a run is worth by the errors of the columns and the pairs that it measured.
+    """Return both errors, from those of the columns and the pairs that a run measured.
 
     A pair that was not measured is as far from the truth as independence is, and the noise of its columns comes on top;
-    errors that have nothing to do with each other add as squares. A measured pair is known in its groups of codes, up
+    independent errors add as squares. A measured pair is known in its groups of codes, up
     to its noise.
     """
     domain = population.schema.domain
@@ -56,7 +56,7 @@ def compare_with_independence(
             grouped = Marginal(pair, tuple(groups[name] for name in pair if name in groups))
             left += max(0.0, away - _dependence(population, grouped)) + error
     count = max(1, len(chosen))
-    return IndependenceComparison(left=left / count, alone=alone / count)
+    return IndependenceComparison(release_error=left / count, independence_error=alone / count)
 
 
 def _dependence(population: SimulatedPopulation, marginal: Marginal) -> float:

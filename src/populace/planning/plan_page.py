@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from populace.core.marginals import Clique
+from populace.planning import plan_summary as summary
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
-from populace.planning.simulated.simulated_run import ASSUMED_BINS, ASSUMED_VALUES
-from populace.planning.verdict import (
-    COARSE_SIZES,
-    MAX_ERROR_ENOUGH,
-    MAX_ERROR_FEW,
-    MAX_RELATIVE_PAIR_ERROR,
-    MIN_COLUMNS_LEFT,
-)
-from populace.release.report import charts
+from populace.release.report.chart_labels import shorten_labels
+from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart
 from populace.release.report.html_templates import load_templates
 from populace.release.report.vega_scripts import convert_errors
 from populace.release.statement.cost import BudgetStage
@@ -26,9 +21,12 @@ from populace.release.statement.cost import BudgetStage
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
 MAX_PAIRS_SHOWN, MAX_POINTS = 10, 2000
-WIDTH, MAX_DECADES = 760, 3
-# Room beside a chart for names: so many pixels a letter, up to so many in all; longer names are cut.
-LETTER_PIXELS, MAX_LABEL_PIXELS = 7, 260
+# Points with a label: so many of the smallest errors and of the largest, each so many times the one before.
+LABELLED, LABEL_GAP = 3, 1.5
+# Pixels of a chart on wide pages and on phones, and letters of its labels.
+WIDTHS = {"wide": 760, "phone": 340}
+LETTERS = {760: 30, 340: 16}
+LETTER_PIXELS, MAX_DECADES = 7, 3
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
@@ -40,138 +38,156 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 
 def render_plan(plan: Plan) -> str:
-    """Return the page of a plan."""
+    """Return the page of a plan: each chart is drawn for wide pages and for phones."""
     from markupsafe import Markup
 
     stages = [
-        BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.shares.items()
+        BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.budget.items()
     ]
+
+    def draw(chart: Callable[[int], dict[str, Any]]) -> Markup:
+        return Markup("").join(
+            Markup('<div class="{}">{}</div>').format(name, Markup(_draw_svg(chart(width), width)))
+            for name, width in WIDTHS.items()
+        )
+
     return (
         load_templates()
         .get_template("plan.html")
         .render(
             plan=plan,
-            budget=Markup(_draw_svg(charts.budget_chart(stages))),
-            columns=Markup(_draw_svg(chart_column_errors(plan))),
-            pairs=Markup(_draw_svg(chart_pair_errors(plan))) if plan.by_pair else None,
-            named=select_pairs(plan),
-            rehearsals=plan.rehearsals,
-            coarse=COARSE_SIZES[-1],
-            thin=MAX_ERROR_ENOUGH,
-            too_small=MAX_ERROR_FEW,
-            no_use=MAX_RELATIVE_PAIR_ERROR,
-            counted=counted,
-            least=MIN_COLUMNS_LEFT,
-            values=ASSUMED_VALUES,
-            bins=ASSUMED_BINS,
+            verdict=summary.summarize_verdict(plan),
+            columns_range=summary.format_range(plan.columns),
+            pairs_range=summary.format_range(plan.pairs) if plan.pairs else "",
+            pairs_measured=summary.describe_pairs(plan),
+            more=[*summary.summarize_target(plan), *summary.summarize_public_table(plan)],
+            assumptions=summary.summarize_assumptions(plan),
+            groups_note=summary.GROUPS_NOTE,
+            named=summary.select_pairs(plan, each=MAX_PAIRS_SHOWN),
+            columns=draw(lambda width: chart_column_errors(plan, width=width)),
+            pairs=draw(lambda width: chart_pair_errors(plan, width=width)) if plan.by_pair else None,
+            budget=draw(lambda _: budget_chart(stages)),
         )
     )
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "pair"), counted(1200, "pair")
-    ('1 pair', '1,200 pairs')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def select_pairs(plan: Plan) -> list[tuple[str, PairError]]:
-    """Return the pairs of the smallest and of the largest errors, in the order of these."""
-    every = [(" × ".join(pair), told) for pair, told in plan.by_pair.items()]
-    return every if len(every) <= 2 * MAX_PAIRS_SHOWN else every[:MAX_PAIRS_SHOWN] + every[-MAX_PAIRS_SHOWN:]
-
-
-def chart_pair_errors(plan: Plan) -> dict[str, Any]:
-    """Return the chart of what pairs err by if they are measured, by their cells; of very many it shows some."""
+def chart_pair_errors(plan: Plan, *, width: int) -> dict[str, Any]:
+    """Return the chart of the errors of pairs if they are measured, by their cells; of very many it shows some."""
     every = list(plan.by_pair.items())
     step = -(-len(every) // MAX_POINTS)
+    labels = _choose_labels(plan, letters=LETTERS[width])
+    middle = math.sqrt(every[0][1].cells * max(error.cells for _, error in every))
     values = [
         {
-            "pair": " × ".join(pair),
-            "cells": told.cells,
-            "error": _log_scale_error(told),
-            "likely": "yes" if told.measured else "no",
+            "cells": error.cells,
+            "error": _log_scale_error(error),
+            "measured": "yes" if error.measured else "no",
+            "label": labels.get(pair, ""),
+            "right": error.cells > middle,
         }
-        for pair, told in every[::step]
+        for number, (pair, error) in enumerate(every)
+        if pair in labels or number % step == 0
     ]
-    shades = {"domain": ["yes", "no"], "range": [charts.ACCENT, charts.BAR]}
+    shades = {"domain": ["yes", "no"], "range": [ACCENT, BAR]}
+    text = {"type": "text", "fontSize": 11, "color": INK, "dy": -8}
+    measured = {"field": "measured", "type": "nominal", "scale": shades, "title": "measured in a simulation"}
     return {
-        "description": "Error of pairs that noise alone will cause if they are measured, by number of cells.",
-        "width": WIDTH - 160,
-        "height": 260,
+        "description": "Expected error of pairs if they are measured, by number of cells.",
+        "width": width - 90,
+        "height": 280,
         "data": {"values": values},
-        "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.7},
         "encoding": {
             "x": {
                 "field": "cells",
                 "type": "quantitative",
                 "scale": {"type": "log", "nice": True},
                 "title": "cells of the pair",
-                "axis": {"format": ",", "values": _log_ticks([told.cells for _, told in every])},
+                "axis": {"format": ",", "values": _log_ticks([error.cells for _, error in every])},
             },
             "y": {
                 "field": "error",
                 "type": "quantitative",
                 "scale": {"type": "log"},
-                "title": "share of rows in the wrong cell, if measured",
+                "title": "expected error, if measured",
                 "axis": {
-                    "labelExpr": charts.PERCENT_EXPR,
-                    "values": _log_ticks([_log_scale_error(told) for _, told in every], between=(2, 5)),
+                    "format": ".2~%",
+                    "values": _log_ticks([_log_scale_error(error) for _, error in every], between=(2, 5)),
                 },
             },
-            "color": {
-                "field": "likely",
-                "type": "nominal",
-                "scale": shades,
-                "title": "measured in a rehearsal",
-                "legend": {"orient": "top"},
-            },
         },
-        "config": charts.CONFIG,
+        "layer": [
+            {
+                "mark": {"type": "point", "filled": True, "size": 26, "opacity": 0.8},
+                "encoding": {"color": measured | {"legend": {"orient": "top"}}},
+            },
+            *(
+                {
+                    "transform": [{"filter": f"datum.label != '' && datum.right == {str(right).lower()}"}],
+                    "mark": text | {"align": "right" if right else "left"},
+                    "encoding": {"text": {"field": "label"}},
+                }
+                for right in (False, True)
+            ),
+        ],
+        "config": CONFIG,
     }
 
 
-def chart_column_errors(plan: Plan) -> dict[str, Any]:
-    """Return the chart of the errors of columns, the largest first, with their spread."""
+def _choose_labels(plan: Plan, *, letters: int) -> dict[Clique, str]:
+    """Return the names of some pairs of the smallest and of the largest errors, far enough apart to be read."""
+    chosen: list[Clique] = []
+    last = 0.0
+    for pair, error in plan.by_pair.items():
+        if error.error.mean > LABEL_GAP * last:
+            chosen.append(pair)
+            last = error.error.mean
+    if len(chosen) > 2 * LABELLED:
+        chosen = chosen[:LABELLED] + chosen[-LABELLED:]
+    names = shorten_labels([" × ".join(pair) for pair in chosen], letters)
+    return dict(zip(chosen, names, strict=True))
+
+
+def chart_column_errors(plan: Plan, *, width: int) -> dict[str, Any]:
+    """Return the chart of the errors of columns, the largest first, with their ranges."""
     worst = sorted(plan.by_column.items(), key=lambda entry: -entry[1].mean)[:MAX_COLUMNS_SHOWN]
+    labels = shorten_labels([name for name, _ in worst], LETTERS[width])
     values = [
-        {"column": name, "error": error.mean, "low": error.low, "high": error.high} for name, error in worst
+        {"column": label, "error": error.mean, "low": error.low, "high": error.high}
+        for label, (_, error) in zip(labels, worst, strict=True)
     ]
-    share = {"type": "quantitative", "title": "share of rows that noise alone puts into the wrong code"}
+    share = {"type": "quantitative", "title": "expected error (total variation)"}
     # Letters are wider in some browsers than where the chart is laid out.
-    room = min(MAX_LABEL_PIXELS, LETTER_PIXELS * max(len(name) for name, _ in worst) + 10)
-    names = {"labelLimit": MAX_LABEL_PIXELS * 3 // 4, "minExtent": room}
+    beside = LETTER_PIXELS * max(map(len, labels)) + 10
+    names = {"labelLimit": beside, "minExtent": beside}
     return {
-        "description": "Error of columns that noise alone will cause.",
-        "width": WIDTH - room - 20,
+        "description": "Expected error of columns.",
+        "width": width - beside - 20,
         "height": {"step": 18},
         "data": {"values": values},
         "encoding": {"y": {"field": "column", "type": "nominal", "sort": None, "title": None, "axis": names}},
         "layer": [
             {
-                "mark": {"type": "bar", "fill": charts.BAR, "height": 10},
+                "mark": {"type": "bar", "fill": BAR, "height": 10},
                 "encoding": {
                     "x": {
                         "field": "error",
                         **share,
-                        "axis": {"labelExpr": charts.PERCENT_EXPR, "tickCount": 6},
+                        "axis": {"format": ".1~%", "tickCount": 6 if width > 500 else 3},
                     }
                 },
             },
             {
-                "mark": {"type": "rule", "color": charts.INK},
+                "mark": {"type": "rule", "color": INK},
                 "encoding": {"x": {"field": "low", **share}, "x2": {"field": "high"}},
             },
         ],
-        "config": charts.CONFIG,
+        "config": CONFIG,
     }
 
 
-def _log_scale_error(told: PairError) -> float:
+def _log_scale_error(pair: PairError) -> float:
     """Return the error of a pair where a logarithm has a place for it: it has none for nothing."""
-    return max(told.error.mean, 1e-6)
+    return max(pair.error.mean, 1e-6)
 
 
 def _log_ticks(values: Sequence[float], *, between: tuple[int, ...] = ()) -> list[float]:
@@ -187,10 +203,10 @@ def _log_ticks(values: Sequence[float], *, between: tuple[int, ...] = ()) -> lis
     return [*found, float(f"1e{last}")]
 
 
-def _draw_svg(spec: dict[str, Any]) -> str:
+def _draw_svg(spec: dict[str, Any], width: int) -> str:
     import vl_convert
 
-    fixed = spec | {"width": WIDTH if spec.get("width") == "container" else spec["width"]}
+    fixed = spec | {"width": width - 10 if spec.get("width") == "container" else spec["width"]}
     with convert_errors("the charts of the page could not be drawn."):
         drawn: str = vl_convert.vegalite_to_svg(fixed)
     return drawn

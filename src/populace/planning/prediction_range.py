@@ -1,4 +1,4 @@
-"""Numbers with brackets: what rehearsals came to on average, and from where to where the truth may lie."""
+"""Predictions with a plausible range: the mean of simulations, and from where to where the truth may lie."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Of what is drawn once, one case in twenty lies beyond so many deviations on either side.
+# Of what is drawn once, one case in twenty lies beyond so many standard deviations on either side.
 NORMAL_QUANTILE = 1.64
-# The deviation of |x| for normal x, as part of its mean.
+# The coefficient of variation of |x| for normal x.
 HALF_NORMAL_CV = 0.756
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionRange:
-    """The mean of several rehearsals, and from where to where the truth may lie."""
+    """The mean of several simulations, and from where to where the truth may lie."""
 
     mean: float
     low: float
@@ -31,7 +31,9 @@ class PredictionRange:
         chance: float = 0.0,
         most: float = math.inf,
     ) -> PredictionRange:
-        """Return the spread of some numbers: from the least to the most, by chance of what is drawn once beyond.
+        """Return the range of some numbers: from the smallest to the largest, widened by chance.
+
+        `chance` is the coefficient of variation of what is drawn once.
 
         >>> PredictionRange.of([0.2, 0.4]).high, PredictionRange.of([0.2, 0.4], weights=[3, 1]).mean
         (0.4, 0.25)
@@ -42,18 +44,18 @@ class PredictionRange:
 
     @classmethod
     def of_counts(cls, counts: Sequence[float], *, weights: Sequence[float], most: float) -> PredictionRange:
-        """Return the spread of how often something happened: by chance it varies by the root of it.
+        """Return the range of how often something happens, widened by the square root of it.
 
         >>> found = PredictionRange.of_counts([4, 15], weights=[1, 1], most=20)
         >>> round(found.low, 1), found.mean, found.high
         (0.7, 9.5, 20)
         """
-        least, largest = min(counts), max(counts)
+        smallest, largest = min(counts), max(counts)
         mean = float(np.average(counts, weights=weights))
-        if least == largest == most:
+        if smallest == largest == most:
             return cls(mean=mean, low=mean, high=mean)
         high = min(most, largest + NORMAL_QUANTILE * math.sqrt(largest + 1))
-        return cls(mean=mean, low=max(0.0, least - NORMAL_QUANTILE * math.sqrt(least)), high=high)
+        return cls(mean=mean, low=max(0.0, smallest - NORMAL_QUANTILE * math.sqrt(smallest)), high=high)
 
     def to_json(self) -> dict[str, float]:
         """Return it for a machine, to four digits."""
@@ -61,7 +63,7 @@ class PredictionRange:
 
 
 def compute_noise_cv(errors: Iterable[float], *, cells: Iterable[int]) -> float:
-    """Return how far a run's mean error of tables lies from its expectation by chance, as part of it.
+    """Return the coefficient of variation of a run's mean error of tables.
 
     The error of a table of k cells is about the mean of k - 1 absolute values of normal numbers.
 
@@ -76,7 +78,7 @@ def compute_noise_cv(errors: Iterable[float], *, cells: Iterable[int]) -> float:
 
 
 def compute_selection_cv(errors: Iterable[float], *, possible: float) -> float:
-    """Return how far the mean error of some tables lies off, as part of it, because others might have been chosen.
+    """Return the coefficient of variation of the mean error of some tables, since others might have been chosen.
 
     The more of the possible tables are chosen, the less depends on which.
 

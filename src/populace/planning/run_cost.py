@@ -1,7 +1,4 @@
-"""How long a run will take and how much memory it will need, from public quantities and what a rehearsal asked.
-
-Constants were fitted to runs of bench/plan.py on one machine; the part that a rehearsal measures is that of this one.
-"""
+"""How long a run will take and how much memory it will need, from public quantities and what a simulation asked."""
 
 from __future__ import annotations
 
@@ -11,25 +8,43 @@ from dataclasses import dataclass
 from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
 
-# CPU seconds: for the start, per column and its report, per value that is read and written, per table that a model is
-# made of, of which many take less each, and per row and table that it is fitted to.
-START, PER_COLUMN, PER_VALUE, PER_TABLE, TABLES, PER_FIT = 0.4, 0.071, 2e-7, 0.041, 0.8, 5.1e-8
-# Bytes likewise.
-BASE_BYTES, COLUMN_BYTES, VALUE_BYTES = 174e6, 0.77e6, 13.6
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCostConfig:
+    """CPU seconds and bytes, fitted to runs of bench/plan.py on one machine.
+
+    Seconds are those of the start, of a column and its report, of a value that is read and written, of a table of the
+    model, of which many take less each, and of a row in the fit to a table.
+    """
+
+    start_seconds: float = 0.4
+    column_seconds: float = 0.071
+    value_seconds: float = 2e-7
+    table_seconds: float = 0.041
+    table_power: float = 0.8
+    fit_seconds: float = 5.1e-8
+    start_bytes: float = 174e6
+    column_bytes: float = 0.77e6
+    value_bytes: float = 13.6
+
+
+COST = RunCostConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """CPU seconds and bytes of memory at their peak."""
+    """CPU seconds, and bytes of memory at their peak."""
 
     seconds: float
     memory: float
 
 
 def estimate_run_cost(schema: Schema, *, rows: int, items: Sequence[Measurement], seconds: float) -> RunCost:
-    """Return the effort of a run that measures such tables; `seconds` is what asking for them took here."""
+    """Return the cost of a run that measures such tables; `seconds` is what asking for them took here."""
     columns = len(schema.domain)
     tables = len({item.marginal for item in items if len(item.marginal.clique) > 1})
-    spent = START + seconds + PER_COLUMN * columns + PER_TABLE * tables**TABLES
-    spent += PER_VALUE * rows * columns + PER_FIT * rows * tables
-    return RunCost(seconds=spent, memory=BASE_BYTES + COLUMN_BYTES * columns + VALUE_BYTES * rows * columns)
+    spent = COST.start_seconds + seconds + COST.column_seconds * columns
+    spent += COST.table_seconds * tables**COST.table_power
+    spent += COST.value_seconds * rows * columns + COST.fit_seconds * rows * tables
+    memory = COST.start_bytes + COST.column_bytes * columns + COST.value_bytes * rows * columns
+    return RunCost(seconds=spent, memory=memory)

@@ -1,30 +1,45 @@
-"""Whether there are too few rows for the columns asked, and which columns to drop or to coarsen."""
+"""The verdict of a plan: whether there are enough rows for the columns asked, and which columns to coarsen or drop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-# With more of its rows in the wrong place a table of one column is rough, or of no use; pairs are then mostly noise.
-MAX_ERROR_ENOUGH, MAX_ERROR_FEW = 0.02, 0.05
-# With a larger mean error of all pairs, as a multiple of that of exact columns without dependence, they are no use;
-# a little above 1, since invented tables hang together more or less than real ones do.
-MAX_RELATIVE_PAIR_ERROR = 1.1
-# Long columns are cut to so many codes, or to fewer.
-COARSE_SIZES = (32, 16, 8)
-# A step helps when it leaves less than this part of the error; so many columns stay in any case.
-MAX_ERROR_LEFT, MIN_COLUMNS_LEFT = 0.9, 2
-# Of very many columns, the fewest that will do are looked for to this part of them.
-SEARCH_PARTS = 16
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictConfig:
+    """When there are too few rows, and how changes are searched for."""
+
+    max_error_enough: float = 0.02
+    """The largest mean error of columns with which there are enough rows."""
+    max_error_few: float = 0.05
+    """The largest with which there are few; above, columns are of no use and pairs mostly noise."""
+    max_relative_pair_error: float = 1.1
+    """The largest error of pairs, relative to that of independent exact columns, with which they are of use.
+
+    A little above 1, since invented tables are more or less dependent than real ones.
+    """
+    coarse_sizes: tuple[int, ...] = (32, 16, 8)
+    """Long columns are cut to so many codes, or to fewer."""
+    max_error_left: float = 0.9
+    """Coarsening helps when it leaves less than this part of the error."""
+    min_columns: int = 2
+    """So many columns stay in any case."""
+    search_parts: int = 16
+    """Of very many columns, the fewest that will do are found to this part of them."""
+
+
+VERDICT = VerdictConfig()
 
 
 class Verdict(Enum):
-    """What the errors of columns and of pairs say of the whole."""
+    """What the errors of columns and of pairs say about the plan."""
 
     ENOUGH = "enough rows"
-    THIN = "few rows"
-    TOO_SMALL = "too few rows"
+    FEW = "few rows"
+    TOO_FEW = "too few rows"
 
     @property
     def better(self) -> frozenset[Verdict]:
@@ -35,23 +50,28 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOutcome:
-    """The mean error of columns, and that of all pairs as a multiple of that of exact columns by themselves."""
+    """The mean error of columns, and that of all pairs relative to independent exact columns."""
 
     error: float
-    balance: float
+    relative_pair_error: float
 
     @property
     def verdict(self) -> Verdict:
         """The verdict on both.
 
-        >>> PlanOutcome(error=0.01, balance=0.5).verdict, PlanOutcome(error=0.03, balance=2).verdict
-        (<Verdict.ENOUGH: 'enough rows'>, <Verdict.TOO_SMALL: 'too few rows'>)
+        >>> PlanOutcome(error=0.01, relative_pair_error=0.5).verdict.value
+        'enough rows'
+        >>> PlanOutcome(error=0.03, relative_pair_error=2).verdict.value
+        'too few rows'
         """
-        if self.error > MAX_ERROR_FEW or (
-            self.error > MAX_ERROR_ENOUGH and self.balance > MAX_RELATIVE_PAIR_ERROR
-        ):
-            return Verdict.TOO_SMALL
-        return Verdict.THIN if self.error > MAX_ERROR_ENOUGH else Verdict.ENOUGH
+        if self.error <= VERDICT.max_error_enough:
+            return Verdict.ENOUGH
+        few = self.error <= VERDICT.max_error_few
+        return (
+            Verdict.FEW
+            if few and self.relative_pair_error <= VERDICT.max_relative_pair_error
+            else Verdict.TOO_FEW
+        )
 
 
 PredictChange = Callable[[Mapping[str, int], Sequence[str]], PlanOutcome]
@@ -61,16 +81,27 @@ PredictChange = Callable[[Mapping[str, int], Sequence[str]], PlanOutcome]
 class Advice:
     """Columns to coarsen (to so many codes) and others to drop, and the mean error of columns after each step.
 
-    It names columns of the schema, and only steps that help; `enough` says whether they lead to a better verdict, and
-    `verdict` which one they lead to.
+    It names columns of the schema, and only steps that help. `verdict` is the one that they lead to; `suffices` says
+    whether it is a better one.
     """
 
     coarsen: Mapping[str, int]
-    coarsened: float
+    error_coarsened: float
     drop: tuple[str, ...]
-    dropped: float
+    error_after: float
     verdict: Verdict
-    enough: bool
+    suffices: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a machine."""
+        return {
+            "coarsen": dict(self.coarsen),
+            "column_error_coarsened": round(self.error_coarsened, 4),
+            "drop": list(self.drop),
+            "column_error_after": round(self.error_after, 4),
+            "suffices": self.suffices,
+            "verdict": self.verdict.value,
+        }
 
 
 def advise(
@@ -83,7 +114,7 @@ def advise(
 ) -> Advice:
     """Return the fewest changes that lead to a better verdict, or those that help at all.
 
-    `sizes` and `errors` are those of the columns of the schema; `predict` tells what comes of coarsening columns and
+    `sizes` and `errors` are those of the columns of the schema; `predict` returns the outcome of coarsening columns and
     dropping others. Coarsening goes first, as it loses least, no further than it must, and columns of large errors go
     before others. Columns that are `fixed` cannot be coarser.
     """
@@ -91,7 +122,7 @@ def advise(
     goal = now.verdict.better
     coarsen: dict[str, int] = {}
     after = now
-    for codes in COARSE_SIZES:
+    for codes in VERDICT.coarse_sizes:
         long = [name for name in worst if sizes[name] > codes and name not in fixed]
 
         def coarsened(count: int, *, codes: int = codes, long: Sequence[str] = long) -> PlanOutcome:
@@ -99,55 +130,51 @@ def advise(
 
         count = find_fewest_steps(lambda steps: coarsened(steps).verdict in goal, most=len(long))
         if count is not None:
-            after = coarsened(count)
-            return Advice(
-                coarsen=dict.fromkeys(long[:count], codes),
-                coarsened=after.error,
-                drop=(),
-                dropped=after.error,
-                verdict=after.verdict,
-                enough=True,
-            )
-        if codes == COARSE_SIZES[-1] and long:
+            return _advice(dict.fromkeys(long[:count], codes), coarsened(count), suffices=True)
+        if codes == VERDICT.coarse_sizes[-1] and long:
             found = coarsened(len(long))
-            if found.error < MAX_ERROR_LEFT * now.error:
+            if found.error < VERDICT.max_error_left * now.error:
                 coarsen, after = dict.fromkeys(long, codes), found
     # Budget is shared by all columns, so each that goes helps those that stay: the longest first.
     order = sorted(worst, key=lambda name: -coarsen.get(name, sizes[name]))
 
-    def left(drop: Sequence[str]) -> dict[str, int]:
+    def keep(drop: Sequence[str]) -> dict[str, int]:
         return {name: codes for name, codes in coarsen.items() if name not in drop}
 
     def dropped(count: int) -> PlanOutcome:
-        return predict(left(order[:count]), tuple(order[:count]))
+        return predict(keep(order[:count]), tuple(order[:count]))
 
     count = find_fewest_steps(
-        lambda steps: dropped(steps).verdict in goal, most=len(order) - MIN_COLUMNS_LEFT
+        lambda steps: dropped(steps).verdict in goal, most=len(order) - VERDICT.min_columns
     )
     if count is None:
-        return Advice(
-            coarsen=coarsen,
-            coarsened=after.error,
-            drop=(),
-            dropped=after.error,
-            verdict=after.verdict,
-            enough=False,
-        )
+        return _advice(coarsen, after, suffices=False)
     drop = tuple(order[:count])
-    coarsen = left(drop)
-    last = dropped(count)
+    left = keep(drop)
+    error = predict(left, ()).error if left else now.error
+    return _advice(left, dropped(count), drop=drop, error_coarsened=error, suffices=True)
+
+
+def _advice(
+    coarsen: Mapping[str, int],
+    after: PlanOutcome,
+    *,
+    suffices: bool,
+    drop: tuple[str, ...] = (),
+    error_coarsened: float | None = None,
+) -> Advice:
     return Advice(
         coarsen=coarsen,
-        coarsened=predict(coarsen, ()).error if coarsen else now.error,
+        error_coarsened=after.error if error_coarsened is None else error_coarsened,
         drop=drop,
-        dropped=last.error,
-        verdict=last.verdict,
-        enough=True,
+        error_after=after.error,
+        verdict=after.verdict,
+        suffices=suffices,
     )
 
 
 def find_fewest_steps(met: Callable[[int], bool], *, most: int) -> int | None:
-    """Return the least number of steps, from 1, after which a goal is met, or None; once met, it stays so.
+    """Return the smallest number of steps, from 1, after which a goal is met, or None; once met, it stays so.
 
     Where there are very many steps it may be a few too many.
 
@@ -157,7 +184,7 @@ def find_fewest_steps(met: Callable[[int], bool], *, most: int) -> int | None:
     if most < 1 or not met(most):
         return None
     low, high = 0, most
-    while high - low > max(1, most // SEARCH_PARTS):
+    while high - low > max(1, most // VERDICT.search_parts):
         middle = (low + high) // 2
         low, high = (low, middle) if met(middle) else (middle, high)
     return high

@@ -39,7 +39,7 @@ def write_split_files(
     All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere.
     Proof: docs/proofs/partition.md
     """
-    told_by = require_id_column(schema)
+    id_column = require_id_column(schema)
     source = open_source(data)
     check_header(source, schema)
     if source.decimal != ".":
@@ -54,7 +54,7 @@ def write_split_files(
         table = (
             pa.Table.from_batches([_decode_dictionaries(batch) for batch in batches]) if batches else empty
         )
-        ids = [cells_to_texts(batch.column(told_by)) for batch in batches]
+        ids = [cells_to_texts(batch.column(id_column)) for batch in batches]
         kept = select_first_rows(ids, rows=schema.unit.rows)
         table = table.filter(pa.array(kept))
         texts = np.array([text for each in ids for text in each.to_pylist()], dtype=object)[kept]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from populace.core.errors import ReleaseError
+from populace.core.notebook_html import render_card
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
@@ -61,6 +62,14 @@ class Release:
     `selection` says which rows of the model these are, if not all; `further` are the tables of other implicates.
     `library` and `format` say as which kind of frame and of file the table is wanted. `ledger` is where saving books
     the digests of the folder; no file names it. `drawn` is the first table with its codes, if it was just drawn.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> asked = {"schema": pp.Schema.from_sizes({"smokes": 2}), "epsilon": 1, "delta": 0, "dataset": "smokers"}
+    >>> pp.synthesize(people, rows=300, **asked).save("release", report=False)
+    >>> pp.Release.load("release").table.num_rows
+    300
     """
 
     synthetic: pa.Table
@@ -83,6 +92,19 @@ class Release:
             f"{len(told['domains'])} columns\n"
             f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
         )
+
+    def _repr_html_(self) -> str:
+        stated = self.statement
+        facts = {
+            "ε =": stated["epsilon_exact"],
+            "δ =": stated["delta_exact"],
+            "for one": stated["unit"],
+            "synthetic rows:": f"{self._tables}{stated['total']['rows']}",
+        }
+        rows = [list(row.values()) for row in self.synthetic.slice(0, 5).to_pylist()]
+        title = f"Release of “{stated['dataset']}”"
+        names = self.synthetic.column_names
+        return render_card(title, facts, header=names, rows=rows, note=stated["stamp"] or "")
 
     @property
     def _tables(self) -> str:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from populace.core.notebook_html import render_card
 from populace.core.untrusted_files import altered_error, read_object, refuse_parse_errors, require_text
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.ledger.run_record import RunRecord
@@ -47,6 +48,16 @@ class Estimates:
 
     `transcript` holds every question that was paid for and its noisy answer; `record` what the ledger says of the run.
     `ledger` is where saving books the digests of the folder; no file names it.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people, schema = pa.table({"smokes": [0, 0, 0, 1] * 500}), pp.Schema.from_sizes({"smokes": 2})
+    >>> asked = pp.Queries.parse('[[query]]\\nstatistic = "mean"\\ncolumn = "smokes"\\n', schema=schema)
+    >>> design = pp.Design(schema=schema)
+    >>> found = pp.estimate(people, schema=schema, design=design, queries=asked, epsilon=1, dataset="smokers")
+    >>> found.save("estimates", report=False)
+    >>> len(pp.Estimates.load("estimates").rows)
+    1
     """
 
     plan: QueryPlan
@@ -79,6 +90,28 @@ class Estimates:
             f"Estimates from “{told['dataset']}”: {len(self.rows)} numbers of {len(self.queries)} queries\n"
             f"  ε = {told['epsilon_exact']}, δ = {told['delta_exact']} for one {told['unit']}{stamp}"
         )
+
+    def _repr_html_(self) -> str:
+        stated = self.statement
+        facts = {
+            "ε =": stated["epsilon_exact"],
+            "δ =": stated["delta_exact"],
+            "for one": stated["unit"],
+            "estimates:": len(self.rows),
+        }
+        rows = [
+            [
+                row.query,
+                ", ".join(f"{column} = {value}" for column, value in row.group),
+                "suppressed" if row.estimate is None else f"{row.estimate:.4g}",
+                "–" if row.low is None or row.high is None else f"{row.low:.4g} to {row.high:.4g}",
+            ]
+            for row in self.rows[:20]
+        ]
+        header = ("query", "group", "estimate", "95 % confidence interval")
+        note = f"and {len(self.rows) - 20} more" if len(self.rows) > 20 else stated["stamp"] or ""
+        title = f"Estimates from “{stated['dataset']}”"
+        return render_card(title, facts, header=header, rows=rows, note=note)
 
     @cached_property
     def statement(self) -> Statement:

@@ -33,7 +33,13 @@ def check_groups(groups: Sequence[Clique], *, layout: ColumnLayout) -> None:
             raise SchemaError("one of the groups of columns is empty.", hint=_WRITE)
         for name in group:
             if name not in layout.variables:
-                raise _not_counted(name, layout=layout)
+                if name in layout.functions:
+                    raise SchemaError(
+                        f"column {name!r} is in a group, but follows from others.",
+                        hint="group the columns it follows from",
+                    )
+                hint = suggest(name, layout.variables, otherwise="a split column is named by its parts")
+                raise SchemaError(f"the groups name {name!r}, which no column is called.", hint=hint)
             if name in seen:
                 raise SchemaError(f"column {name!r} is in the groups twice.", hint="name each column once")
             seen.add(name)
@@ -48,13 +54,3 @@ def check_partition(partition: Clique, *, least: int | None, step: int | None) -
             )
         if given is not None and given < lowest:
             raise SchemaError(f"{key} is {given}.", hint=f"give a whole number of {lowest} or more")
-
-
-def _not_counted(name: str, *, layout: ColumnLayout) -> SchemaError:
-    if name in layout.functions:
-        return SchemaError(
-            f"column {name!r} is in a group, but follows from others.",
-            hint="group the columns it follows from",
-        )
-    hint = suggest(name, layout.variables, otherwise="a split column is named by its parts")
-    return SchemaError(f"the groups name {name!r}, which no column is called.", hint=hint)

@@ -88,7 +88,8 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
     kind = _read_kind(table)
     table.allow(_KEYS[kind])
     labels = table.table("labels", place=f"{table.place} labels")
-    function_of = _read_sources(table)
+    given = table.items.get("function_of")
+    function_of = (given,) if isinstance(given, str) else table.texts("function_of")
     shared: _Fields = {
         "name": name,
         "missing": table.texts("missing"),
@@ -148,11 +149,6 @@ def _read_origin(table: TomlTable, *, learnt: bool) -> Origin:
             'values = "learn" or bins = "learn" has one learnt',
         )
     return table.choice("origin", default=Origin.DECLARED)
-
-
-def _read_sources(table: TomlTable) -> tuple[str, ...]:
-    given = table.items.get("function_of", [])
-    return (given,) if isinstance(given, str) else table.texts("function_of")
 
 
 def _read_listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:

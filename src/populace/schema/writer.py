@@ -13,7 +13,12 @@ from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn, find_temporal_width
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import OutOfRange, RangeColumn
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
+from populace.schema.columns.unknown_columns import (
+    UnknownBins,
+    UnknownTemporalBins,
+    UnknownValues,
+    fill_unknown_domain,
+)
 from populace.schema.exact_numbers import format_decimal
 from populace.schema.unit import Neighbours, PrivacyUnit
 
@@ -66,9 +71,18 @@ def _domain_table(column: Column) -> dict[str, TomlValue]:
         return _integer_bins(column)
     if isinstance(column, DecimalColumn):
         return _decimal_bins(column)
-    if isinstance(column, TemporalColumn):
-        return _temporal_bins(column)
-    return _unknown_bins(column) if isinstance(column, UnknownBins) else {}
+    if isinstance(column, UnknownBins) and not isinstance(column, UnknownTemporalBins):
+        return {"min": column.min, "max": column.max, "bins": "learn"}
+    plain = fill_unknown_domain(column)
+    if not isinstance(plain, TemporalColumn):
+        raise TypeError(f"a {column.kind} column has no table")
+    ends: dict[str, TomlValue] = {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max)}
+    if column.unknown:
+        return ends | {"bins": "learn"}
+    width = find_temporal_width(plain)
+    if width is None:
+        return {"edges": [plain.iso_text(edge) for edge in (*plain.starts, plain.max)]}
+    return ends | {"width": width}
 
 
 def unit_to_table(unit: PrivacyUnit) -> dict[str, TomlValue]:
@@ -135,20 +149,6 @@ def _decimal_bins(column: DecimalColumn) -> dict[str, TomlValue]:
         return low | high | {"width": width}
     codes = {key: value for key, value in (low | high).items() if key in ("bottom", "top")}
     return {"edges": list(column.edges)} | codes
-
-
-def _temporal_bins(column: TemporalColumn) -> dict[str, TomlValue]:
-    width = find_temporal_width(column)
-    if width is None:
-        return {"edges": [column.iso_text(edge) for edge in (*column.starts, column.max)]}
-    return {"min": column.iso_text(column.min), "max": column.iso_text(column.max), "width": width}
-
-
-def _unknown_bins(column: UnknownBins) -> dict[str, TomlValue]:
-    if not isinstance(column, UnknownTemporalBins):
-        return {"min": column.min, "max": column.max, "bins": "learn"}
-    plain = column.with_domain(())
-    return {"min": plain.iso_text(plain.min), "max": plain.iso_text(plain.max), "bins": "learn"}
 
 
 def _density_table(density: BinDensity) -> TomlValue:

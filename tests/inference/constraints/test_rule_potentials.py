@@ -99,7 +99,7 @@ def test_structure_keeps_every_rule_and_no_more(seed):
     domain, rules, allowed, _, _ = problem(seed, columns=6)
     layout = RulePotentials(ModelSpace(domain=domain, rules=rules))
     for clique in [("a",), ("b", "e"), ("f", "a", "c")]:
-        np.testing.assert_array_equal(layout.allowed(clique), margin(allowed, clique, domain) > 0)
+        np.testing.assert_array_equal(layout.allowed_cells(clique), margin(allowed, clique, domain) > 0)
     assert all(name not in domain for name in layout.structure([]).hidden)
 
 

@@ -37,7 +37,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.bundle import Release
 from populace.release.manifest import digest_file
 from populace.release.verify.verify import verify
-from populace.schema.codec.decoder import encode_values
+from populace.schema.codec.encoder import encode_values
 from populace.schema.columns.column import CategoricalColumn, Origin
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins, as_declared

@@ -15,7 +15,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.private.read.rows_to_codes import open_source, read_codes
-from populace.schema.codec.decoder import encode_values
+from populace.schema.codec.encoder import encode_values
 from populace.schema.schema import Schema
 
 LEARN = """

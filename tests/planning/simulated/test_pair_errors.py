@@ -75,8 +75,8 @@ def test_the_noise_of_a_pair_is_what_least_squares_would_leave_of_it() -> None:
     rng = np.random.default_rng(3)
     drawn = np.mean([level.noise(("a", "c"), rng=rng) ** 2 for _ in range(300)])
     more = [*items, *measured(found, [("a", "c")])]
-    told = CountIntervals(more, space=ModelSpace(domain=SIZES.domain)).of("a", "c")
-    assert drawn == pytest.approx(float((told.error**2).mean()), rel=0.1)
+    interval = CountIntervals(more, space=ModelSpace(domain=SIZES.domain)).of("a", "c")
+    assert drawn == pytest.approx(float((interval.error**2).mean()), rel=0.1)
     assert drawn < 90, "columns should tell of the pair too"
 
 
@@ -100,13 +100,13 @@ def test_larger_pairs_get_the_precision_that_their_size_got_elsewhere() -> None:
 def test_pairs_that_were_measured_keep_their_errors_and_others_get_one() -> None:
     found = population()
     items = measured(found, [(name,) for name in "abcd"] + [("a", "b"), ("c", "d")])
-    told = simulate_pair_errors(
+    pairs = simulate_pair_errors(
         items, population=found, measured={("a", "b"): 0.125, ("d", "c"): 0.25}, rng=np.random.default_rng(1)
     )
-    assert len(told) == 6
-    assert (told["a", "b"].error, told["c", "d"].error) == (0.125, 0.25)
-    assert 0 < told["b", "c"].error < 0.1
-    assert all(0 <= one.room < 1 for one in told.values())
+    assert len(pairs) == 6
+    assert (pairs["a", "b"].error, pairs["c", "d"].error) == (0.125, 0.25)
+    assert 0 < pairs["b", "c"].error < 0.1
+    assert all(0 <= one.max_dependence < 1 for one in pairs.values())
 
 
 def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> None:
@@ -122,7 +122,7 @@ def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> Non
     assert like_columns == pytest.approx(100 * 3 ** (2 / 3), rel=0.1)
 
 
-def test_without_rehearsals_of_pairs_nothing_is_told() -> None:
+def test_without_simulated_pairs_nothing_is_predicted() -> None:
     assert predict_pair_errors([{}, {}], measured=[(), ()], weights=[1, 1], schema=SIZES, columns={}) == {}
 
 
@@ -132,9 +132,9 @@ def test_a_column_whose_codes_share_a_group_leaves_no_room() -> None:
     codes["a"] = np.arange(5000) // 4999
     found = SimulatedPopulation(schema=SIZES, codes=codes, rows=5000, times=1.0)
     items = measured(found, [(name,) for name in "abcd"], variance=400)
-    told = simulate_pair_errors(items, population=found, measured={}, rng=np.random.default_rng(2))
-    assert told["a", "b"].room == 0
-    assert told["b", "d"].room == pytest.approx(0.8, abs=0.01)
+    pairs = simulate_pair_errors(items, population=found, measured={}, rng=np.random.default_rng(2))
+    assert pairs["a", "b"].max_dependence == 0
+    assert pairs["b", "d"].max_dependence == pytest.approx(0.8, abs=0.01)
 
 
 def test_cells_that_rules_forbid_have_no_noise() -> None:
@@ -145,20 +145,21 @@ def test_cells_that_rules_forbid_have_no_noise() -> None:
         codes = {name: np.arange(5000, dtype=np.uint8) % 10 for name in "abc"}
         found = SimulatedPopulation(schema=schema, codes=codes, rows=5000, times=1.0)
         items = measured(found, [("a",), ("b",), ("c",), ("b", "c")], variance=400)
-        told = simulate_pair_errors(items, population=found, measured={}, rng=np.random.default_rng(2))
-        errors.append(told["a", "b"].error)
+        pairs = simulate_pair_errors(items, population=found, measured={}, rng=np.random.default_rng(2))
+        errors.append(pairs["a", "b"].error)
     assert errors[1] < 0.6 * errors[0]
 
 
-def told(errors: dict[Clique, tuple[float, float]]) -> dict[Clique, SimulatedPairError]:
+def simulated(errors: dict[Clique, tuple[float, float]]) -> dict[Clique, SimulatedPairError]:
     return {
-        pair: SimulatedPairError(error=error, cells=12, room=room) for pair, (error, room) in errors.items()
+        pair: SimulatedPairError(error=error, cells=12, max_dependence=room)
+        for pair, (error, room) in errors.items()
     }
 
 
 def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6})
-    runs = [told({("a", "b"): (0.2, 0.8)}), told({("a", "b"): (0.02, 0.2)})]
+    runs = [simulated({("a", "b"): (0.2, 0.8)}), simulated({("a", "b"): (0.02, 0.2)})]
     columns = {"a": 0.3, "b": 0.01}
     found = predict_pair_errors(runs, measured=[(), ()], weights=[1, 1], schema=schema, columns=columns)[
         "a", "b"
@@ -167,12 +168,12 @@ def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
     assert found.error.low < 0.02
     assert found.error.high > 0.2
     assert (found.cells, found.groups, found.measured) == (36, 12, 0)
-    assert found.least == 0.3, "in all of its cells no pair errs by less than a column in it"
+    assert found.all_cells_bound == 0.3, "in all of its cells no pair errs by less than a column in it"
 
 
 def test_pairs_that_were_measured_tell_of_others_of_their_size() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6})
-    run = told({("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.5, 0.5)})
+    run = simulated({("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.5, 0.5)})
     found = predict_pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema, columns=NONE)
     assert found["b", "c"].error.mean == pytest.approx(0.3, rel=0.01)
     assert (found["a", "c"].measured, found["b", "c"].measured) == (1, 0)
@@ -180,7 +181,7 @@ def test_pairs_that_were_measured_tell_of_others_of_their_size() -> None:
 
 def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6, "d": 90})
-    run = told(
+    run = simulated(
         {("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.2, 0.5)}
         | {(name, "d"): (0.6, 0.5) for name in "abc"}
     )
@@ -194,9 +195,9 @@ def test_pairs_of_as_many_codes_are_told_the_same_and_others_not() -> None:
 def test_methods_tell_of_all_pairs_or_of_none(method: str, pairs: int) -> None:
     found = plan(SIZES, population=20_000, epsilon=1, delta="1e-9", method=method)
     assert len(found.by_pair) == pairs
-    for told in found.by_pair.values():
-        assert told.error.low <= told.error.mean <= told.error.high
+    for pair in found.by_pair.values():
+        assert pair.error.low <= pair.error.mean <= pair.error.high
     if method == "mst":
         # A tree of four columns has 3 pairs; it leaves out a column that says nothing.
-        assert found.afforded.high == 3
-        assert sum(told.measured for told in found.by_pair.values()) <= 3 * found.rehearsals
+        assert found.pairs_measured.high == 3
+        assert sum(pair.measured for pair in found.by_pair.values()) <= 3 * found.simulations

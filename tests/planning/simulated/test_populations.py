@@ -11,7 +11,7 @@ import pytest
 
 from populace.core.marginals import Marginal
 from populace.planning.simulated.populations import (
-    MAX_DRAWN_ROWS,
+    POPULATION,
     SimulatedPopulation,
     invent_population,
     read_public_population,
@@ -50,9 +50,9 @@ def test_an_invented_one_fills_the_domain_it_was_given() -> None:
 
 
 def test_a_large_one_stands_for_all_of_its_rows() -> None:
-    found = population(rows=10 * MAX_DRAWN_ROWS)
+    found = population(rows=10 * POPULATION.max_drawn_rows)
     assert found.times == 10
-    assert abs(int(found.exact(Marginal(("sex",))).sum()) - 10 * MAX_DRAWN_ROWS) <= 2
+    assert abs(int(found.exact(Marginal(("sex",))).sum()) - 10 * POPULATION.max_drawn_rows) <= 2
 
 
 def test_an_invented_one_keeps_the_rules() -> None:
@@ -67,8 +67,8 @@ def test_an_invented_one_keeps_the_rules() -> None:
 def test_columns_have_any_part_of_the_largest_entropy(size: int) -> None:
     schema = Schema.from_sizes({f"c{number}": size for number in range(15)})
     parts = []
-    for lean in (-1.0, 0.0, 1.0):
-        found = invent_population(schema, rows=200_000, rng=np.random.default_rng(1), lean=lean)
+    for evenness in (-1.0, 0.0, 1.0):
+        found = invent_population(schema, rows=200_000, rng=np.random.default_rng(1), evenness=evenness)
         shares = [found.exact(Marginal((name,))) / 200_000 for name in schema.domain]
         parts.append([-float((p[p > 0] * np.log(p[p > 0])).sum() / np.log(size)) for p in shares])
     assert min(parts[1]) < (0.5 if size == 2 else 0.3)
@@ -82,12 +82,12 @@ def test_turns_show_each_column_in_several_kinds() -> None:
     peaks = np.array(
         [
             [
-                invent_population(schema, rows=5000, rng=np.random.default_rng(1), turn=turn / 3)
+                invent_population(schema, rows=5000, rng=np.random.default_rng(1), rotation=rotation / 3)
                 .exact(Marginal((name,)))
                 .max()
                 for name in "abcde"
             ]
-            for turn in range(3)
+            for rotation in range(3)
         ]
     )
     assert (peaks.max(axis=0) > 2 * peaks.min(axis=0)).all()
@@ -96,9 +96,11 @@ def test_turns_show_each_column_in_several_kinds() -> None:
 def test_wide_tables_of_which_only_sizes_are_told_are_less_even() -> None:
     sizes = {f"c{number}": 20 for number in range(60)}
     bare = Schema.from_sizes(sizes)
-    told = replace(bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()})
+    described = replace(
+        bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()}
+    )
     even = []
-    for schema in (bare, told):
+    for schema in (bare, described):
         found = invent_population(schema, rows=5000, rng=np.random.default_rng(1))
         even.append(np.mean([found.exact(Marginal((name,))).max() / 5000 for name in sizes]))
     assert even[0] > 1.1 * even[1]
@@ -118,9 +120,11 @@ def test_columns_of_one_size_go_together_more_closely_than_others() -> None:
 def test_columns_that_somebody_described_are_more_even() -> None:
     sizes = {f"c{number}": 20 for number in range(10)}
     bare = Schema.from_sizes(sizes)
-    told = replace(bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()})
+    described = replace(
+        bare, columns={name: replace(column, other=None) for name, column in bare.columns.items()}
+    )
     even = []
-    for schema in (bare, told):
+    for schema in (bare, described):
         found = invent_population(schema, rows=5000, rng=np.random.default_rng(1))
         even.append(np.mean([found.exact(Marginal((name,))).max() / 5000 for name in sizes]))
     assert even[0] > 1.1 * even[1]

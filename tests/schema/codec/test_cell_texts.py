@@ -13,7 +13,8 @@ import pytest
 from populace.core.limits import LIMITS
 from populace.private.read.sources import BATCH_ROWS
 from populace.schema.codec.cell_texts import to_texts
-from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.codec.decoder import decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import OutOfRange

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.codec.decoder import decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.columns.numeric_columns import DecimalColumn
 
 

@@ -12,7 +12,7 @@ import pytest
 from populace.core.errors import DataError
 from populace.private.private_table import PrivateTable
 from populace.private.read.rows_to_codes import check_header, open_source, read_codes
-from populace.schema.codec.decoder import encode_values
+from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
 from tests.schema.conditions.test_function_columns import LEVELS

@@ -22,7 +22,8 @@ from populace.methods.fit_measurements import fit
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
-from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.codec.decoder import decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.within_bin_draws import draw_values
 from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn

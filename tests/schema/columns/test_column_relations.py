@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from populace.core.errors import SchemaError
-from populace.schema.codec.decoder import code_labels, decode_codes, encode_values
+from populace.schema.codec.decoder import code_labels, decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.split_codes import join_codes, split_codes
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn

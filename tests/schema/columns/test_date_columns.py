@@ -12,7 +12,8 @@ import pytest
 from populace.core.errors import SchemaError
 from populace.release.table_files import read_table, write_table
 from populace.release.verify.verify_values import find_column_outside
-from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes, encode_values
+from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.columns.column import Column
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
 from populace.schema.columns.range_columns import OutOfRange

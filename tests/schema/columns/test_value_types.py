@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from populace.core.errors import SchemaError
-from populace.schema.codec.decoder import arrow_type, decode_codes, encode_values
+from populace.schema.codec.decoder import arrow_type, decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.schema import Schema
 
 

@@ -14,7 +14,8 @@ import pyarrow.csv
 import pytest
 
 from populace.core.errors import SchemaError, UsageError
-from populace.schema.codec.decoder import decode_codes, encode_values
+from populace.schema.codec.decoder import decode_codes
+from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.imports.detect_format import KNOWN_FORMATS, import_document
 from populace.schema.imports.draft import ObservedCells, draft_from_rows, draft_schema, unfinished_columns

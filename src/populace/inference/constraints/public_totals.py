@@ -30,7 +30,9 @@ class KnownTotals:
         """For every table with empty cells: which of its cells hold rows."""
         return {clique: table > 0 for clique, table in self.tables.items() if (table == 0).any()}
 
-    def observed(self, observations: Sequence[Observation], *, weight: float) -> tuple[Observation, ...]:
+    def add_to_observations(
+        self, observations: Sequence[Observation], *, weight: float
+    ) -> tuple[Observation, ...]:
         """Return observations with the known counts among them, weighing so much more than the most precise."""
         found = {o.clique: o for o in observations}
         variance = min((float(o.variance.min()) for o in observations), default=1.0) / weight
@@ -87,5 +89,5 @@ def check_constraints(space: ModelSpace) -> None:
     potentials = RulePotentials(space)
     potentials.structure([(name,) for name in space.domain])
     if space.totals:
-        carry_totals(space, allowed=potentials.allowed)
+        carry_totals(space, allowed=potentials.allowed_cells)
         check_totals_feasible(space)

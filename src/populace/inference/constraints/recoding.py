@@ -14,7 +14,8 @@ import numpy.typing as npt
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.inference.model_space import ModelSpace, unused_name
-from populace.measurements.measurements import Measurement, estimate_rows
+from populace.measurements.measurements import Measurement
+from populace.measurements.pooled_counts import estimate_rows
 from populace.measurements.public_marginals import PublicMarginals
 from populace.schema.conditions.rules import Allowed, Rule, Rules, Totals
 

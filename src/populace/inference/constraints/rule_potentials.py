@@ -48,7 +48,7 @@ class RulePotentials:
         """Whether there is any rule that a row could break."""
         return bool(self._rules)
 
-    def allowed(self, clique: Clique) -> Allowed:
+    def allowed_cells(self, clique: Clique) -> Allowed:
         """Say for every cell of a table over columns whether a row can be in it, all rules taken together."""
         return self._possible.cells(clique, classes=self._classes, domain=self.domain)
 

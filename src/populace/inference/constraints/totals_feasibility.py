@@ -123,7 +123,7 @@ def _is_solvable(
     cells = [np.flatnonzero(support) for support in supports]
     starts = np.cumsum([0, *map(len, cells)])
 
-    def summed(clique: Clique, node: int) -> csr_matrix:
+    def marginalize(clique: Clique, node: int) -> csr_matrix:
         shape = domain.shape(tree.nodes[node])
         codes = dict(zip(tree.nodes[node], np.unravel_index(cells[node], shape), strict=True))
         into = np.zeros(len(cells[node]), dtype=np.int64)
@@ -135,10 +135,10 @@ def _is_solvable(
     parts, wanted = [], []
     for node, (above, separator) in enumerate(zip(tree.parents, tree.separators, strict=True)):
         if node:
-            parts.append(summed(separator, node) - summed(separator, above))
+            parts.append(marginalize(separator, node) - marginalize(separator, above))
             wanted.append(np.zeros(domain.cells(separator)))
     for clique, table in sums.items():
-        parts.append(summed(clique, tree.holding(clique, domain=domain)[0]))
+        parts.append(marginalize(clique, tree.holding(clique, domain=domain)[0]))
         wanted.append(table.ravel())
     solution = linprog(
         np.zeros(int(starts[-1])),

@@ -77,7 +77,7 @@ class Estimator:
         self._space = space
         self.groupings, self.domain = space.groupings, space.grouped_domain
         self.potentials = RulePotentials(space)
-        self._known = carry_totals(space, allowed=self.potentials.allowed)
+        self._known = carry_totals(space, allowed=self.potentials.allowed_cells)
         self._items: dict[frozenset[str], list[Measurement]] = {}
         self._observed: dict[Clique, Observation] = {}
         self._structure: ConstrainedDomain | None = None
@@ -98,7 +98,7 @@ class Estimator:
             touched[key] = None
         again = [item for key in touched for item in self._items[key]]
         for seen in observe(again, domain=self._space.domain, groupings=self.groupings):
-            allowed = self.potentials.allowed(seen.clique)
+            allowed = self.potentials.allowed_cells(seen.clique)
             if seen.clique not in self._observed:
                 self._costs = None
             # A cell in which no row can be holds noise alone.
@@ -146,7 +146,10 @@ class Estimator:
         structure = self.potentials.structure([*self._observed, *self._known.tables])
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         objective = Objective(
-            self._known.observed(observed, weight=4.0), domain=structure.domain, total=self.total, hard=hard
+            self._known.add_to_observations(observed, weight=4.0),
+            domain=structure.domain,
+            total=self.total,
+            hard=hard,
         )
         # Tables under rules belong to a distribution, so they are met far more closely than the loss asks for; only the
         # last digits are slow to come.
@@ -167,7 +170,7 @@ class Estimator:
                 tolerance=enough,
                 bound=bound,
                 progress=None if progress is None else lambda done: progress("fitting the model", done),
-            ).point
+            )
         if self._known.tables and effort.exact:
             exact = {clique: table / self.total for clique, table in self._known.tables.items()}
             reached = objective.at(
@@ -248,7 +251,7 @@ class Estimator:
         self, observed: Sequence[Observation], *, objective: Objective, effort: FitEffort, enough: float
     ) -> tuple[Table, float]:
         """Return potentials near the least loss, and a number below which no distribution's loss can be."""
-        nearest = self._known.observed(observed, weight=1e6)
+        nearest = self._known.add_to_observations(observed, weight=1e6)
         start = None if effort.exact else self._earlier(objective)
         if objective.hard and effort.exact and count_entries(objective) <= MAX_SYSTEM_ENTRIES:
             tables = fit_feasible_tables(
@@ -293,7 +296,7 @@ class Estimator:
         for clique in objective.factors:
             if clique in tables:
                 table = tables[clique]
-                allowed = self.potentials.allowed(clique)
+                allowed = self.potentials.allowed_cells(clique)
                 raised = np.maximum(table, floor * table.mean()) * allowed
                 # Noise can leave nothing where rows can be.
                 found[clique] = np.asarray(

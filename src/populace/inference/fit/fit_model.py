@@ -16,7 +16,7 @@ from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.factor import Table, sum_onto
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
-from populace.inference.fit.public_prior import public_joint_tables, shrink_to_public
+from populace.inference.fit.public_prior import shrink_to_public
 from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
@@ -138,7 +138,7 @@ class _Tables:
                         self.effects.marginal(clique),
                         baseline=baseline,
                         deviation=self.effects.interactions[clique].weight ** -0.5,
-                        allowed=estimator.potentials.allowed(clique),
+                        allowed=estimator.potentials.allowed_cells(clique),
                         rng=rng,
                     )
                     found[clique] = rake_to_columns(table, beside=baseline)
@@ -154,7 +154,7 @@ class _Tables:
                     each.values,
                     baseline=baseline,
                     deviation=each.variance**0.5,
-                    allowed=each.possible(estimator.potentials.allowed(clique)),
+                    allowed=each.possible(estimator.potentials.allowed_cells(clique)),
                     rng=rng,
                 )
                 found[clique] = each.scale_to(fine, wanted=rake_to_columns(table, beside=baseline))
@@ -208,7 +208,8 @@ def _precise_columns(columns: Sequence[Observation], *, total: float) -> list[Ob
 def _grouped_public_tables(public: PublicMarginals | None, space: ModelSpace) -> dict[Clique, Table]:
     """Return public tables of several columns as the model sees them, their columns in the domain's order."""
     found = {}
-    for given, counts in public_joint_tables(public).items():
+    tables = {} if public is None else public.tables
+    for given, counts in ((clique, table) for clique, table in tables.items() if len(clique) > 1):
         clique = tuple(name for name in space.domain if name in given)
         table = sum_onto(counts.astype(np.float64), given, clique)
         for axis, name in enumerate(clique):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,15 +10,6 @@ from populace.inference.factor import Table
 from populace.inference.fit.objective import Objective, Point
 
 _CHECK_EVERY = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Descent:
-    """Where the descent ended: its best point, the bound on its excess loss, and the steps it took."""
-
-    point: Point
-    gap: float
-    steps: int
 
 
 def descend(
@@ -30,7 +20,7 @@ def descend(
     tolerance: float,
     bound: float = 0.0,
     progress: Callable[[float], None] | None = None,
-) -> Descent:
+) -> Point:
     """Minimise the loss over all distributions of the graphical model, starting from some potentials.
 
     A step moves the potentials against the gradient with respect to the probabilities, which is mirror descent in the
@@ -63,4 +53,4 @@ def descend(
             if min(objective.gap(here), earlier - here.loss) <= tolerance * max(1.0, here.loss):
                 break
             earlier = here.loss
-    return Descent(point=here, gap=min(objective.gap(here), here.loss - bound), steps=done)
+    return here

@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import Clique, Counts, Marginal
+from populace.core.marginals import Counts, Marginal
 from populace.inference.factor import Table
-from populace.measurements.measurements import Measurement, estimate_rows, mean_counts
+from populace.measurements.measurements import Measurement
+from populace.measurements.pooled_counts import estimate_rows, mean_counts
 from populace.measurements.public_marginals import PublicMarginals
 
 # A code that is further from the public table than so many deviations is taken as measured.
@@ -73,8 +74,3 @@ def shrink_counts_to_public(
     far = np.abs(counts - expected) > _OUTLIER_DEVIATIONS * np.sqrt(variance + spread)
     trust = np.where(far, 1.0, spread / (spread + variance))
     return expected + trust * (counts - expected), np.maximum(trust * variance, 1e-6)
-
-
-def public_joint_tables(public: PublicMarginals | None) -> dict[Clique, Counts]:
-    """Return the public tables of more than one column."""
-    return {clique: table for clique, table in (public.tables if public else {}).items() if len(clique) > 1}

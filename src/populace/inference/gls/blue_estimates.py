@@ -15,7 +15,8 @@ from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
-from populace.measurements.measurements import Measurement, mean_counts
+from populace.measurements.measurements import Measurement
+from populace.measurements.pooled_counts import mean_counts
 
 # A table of k columns has 2^k effects; one of more columns than this speaks for itself, and for the number of rows.
 MAX_SEPARABLE_COLUMNS = 8

@@ -228,6 +228,14 @@ def intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) ->
     schema declares public totals, these are certain, and so are cells that a rule forbids; the rules are not used
     beyond that. Counts that were held within a range are too high near 0: intervals of their sums reach as much further
     as that may come to.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> asked = {"schema": pp.Schema.from_sizes({"smokes": 2}), "epsilon": 1, "delta": 0, "dataset": "smokers"}
+    >>> found = pp.intervals(pp.measure(people, **asked)).of("smokes")
+    >>> bool((found.low < found.high).all())
+    True
     """
     schema, mechanisms = (
         measurements.schema,

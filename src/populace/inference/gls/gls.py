@@ -12,7 +12,7 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain
-from populace.inference.factor import Table, centre
+from populace.inference.factor import AxisMap, Table, centre
 from populace.inference.fit.projection import project_to_simplex_weighted
 from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
 from populace.inference.gls.observations import Observation, separable_part
@@ -60,13 +60,13 @@ class GLSEstimate:
         self._check(clique)
         cells = self.domain.cells(clique)
         table = np.full(self.domain.shape(clique), self.total / cells)
-        for axis, name in enumerate(clique):
+        for name in clique:
             (given, share, _), size = self._grouped[name], self.domain[name]
             counts = given + (self.total - given.sum()) * share
-            table += _reshape_along(counts - self.total / size, axis=axis, rank=len(clique)) * (size / cells)
+            table += self._spread(counts - self.total / size, (name,), clique) * (size / cells)
         for part in _subsets(clique):
             if len(part) > 1:
-                table += _broadcast_inside(self.interactions[part].table, part, clique) * (
+                table += self._spread(self.interactions[part].table, part, clique) * (
                     self.domain.cells(part) / cells
                 )
         return table
@@ -81,10 +81,10 @@ class GLSEstimate:
         cells = self.domain.cells(clique)
         table = np.zeros(self.domain.shape(clique))
         slope = np.full(table.shape, 1 / cells)
-        for axis, name in enumerate(clique):
+        for name in clique:
             (_, share, variance), size = self._grouped[name], self.domain[name]
-            table += _reshape_along(variance, axis=axis, rank=len(clique)) * (size / cells) ** 2
-            slope += _reshape_along(share - 1 / size, axis=axis, rank=len(clique)) * (size / cells)
+            table += self._spread(variance, (name,), clique) * (size / cells) ** 2
+            slope += self._spread(share - 1 / size, (name,), clique) * (size / cells)
         for part in _subsets(clique):
             if len(part) > 1:
                 freedom = math.prod(1 - 1 / self.domain[name] for name in part)
@@ -107,6 +107,9 @@ class GLSEstimate:
     @cached_property
     def _grouped(self) -> dict[str, tuple[Table, Table, Table]]:
         return {name: column.by_group() for name, column in self.columns.items()}
+
+    def _spread(self, table: Table, part: Clique, clique: Clique) -> Table:
+        return AxisMap.of(part, inside=clique, domain=self.domain).spread(table)
 
     def _check(self, clique: Clique) -> None:
         if not self.covers(clique):
@@ -194,13 +197,3 @@ def _split_effects(values: Table, clique: Clique, domain: Domain) -> Iterator[tu
 def _subsets(clique: Clique) -> Iterator[Clique]:
     for size in range(len(clique) + 1):
         yield from combinations(clique, size)
-
-
-def _reshape_along(values: Table, *, axis: int, rank: int) -> Table:
-    return values.reshape(tuple(-1 if i == axis else 1 for i in range(rank)))
-
-
-def _broadcast_inside(table: Table, part: Clique, clique: Clique) -> Table:
-    """View a table over part of a clique in a shape that broadcasts over the clique; both in the same order."""
-    sizes = iter(table.shape)
-    return table.reshape(tuple(next(sizes) if name in part else 1 for name in clique))

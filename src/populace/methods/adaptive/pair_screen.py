@@ -14,7 +14,8 @@ from populace.inference.fit.fit_model import rake_public_table
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.fit.public_prior import shrink_to_public
 from populace.inference.model_space import ModelSpace
-from populace.measurements.measurements import Measurement, combine_repeats, estimate_rows, group_repeats
+from populace.measurements.measurements import Measurement
+from populace.measurements.pooled_counts import combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.oracle import Oracle

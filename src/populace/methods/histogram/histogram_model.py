@@ -30,7 +30,7 @@ def histogram_model(items: Sequence[Measurement], *, space: ModelSpace) -> Model
     """
     domain = space.domain
     (seen,) = (each for each in _observe_groups(items, domain=domain) if len(each.clique) == len(domain))
-    allowed = RulePotentials(space).allowed(seen.clique)
+    allowed = RulePotentials(space).allowed_cells(seen.clique)
     table = np.where(allowed, np.maximum(np.rint(seen.values), 0.0), 0.0)
     return _product_model(
         {seen.clique: table if table.any() else allowed.astype(float)}, domain, total=table.sum()
@@ -51,7 +51,7 @@ def field_groups_model(items: Sequence[Measurement], *, space: ModelSpace) -> Mo
     total = float(weights @ sums / weights.sum()) if space.rows is None else space.rows
     tables: dict[Clique, Table] = {}
     for each in observed:
-        allowed = potentials.allowed(each.clique)
+        allowed = potentials.allowed_cells(each.clique)
         table = np.where(allowed, cut_noise_bins(each), 0.0)
         tables[each.clique] = table if table.any() else allowed.astype(float)
     if not potentials.has_rules and not space.totals:

@@ -16,7 +16,8 @@ from populace.core.marginals import Clique, Domain, Grouping, Marginal
 from populace.core.progress import Progress
 from populace.inference.gls.coarse_tables import common_refinement
 from populace.inference.model_space import ModelSpace
-from populace.measurements.measurements import Batch, Measurement, estimate_rows
+from populace.measurements.measurements import Batch, Measurement
+from populace.measurements.pooled_counts import estimate_rows
 from populace.methods.method import Method, WorkloadUse
 from populace.methods.mst import MST_CONFIG, measure_tree
 from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes

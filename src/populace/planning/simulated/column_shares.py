@@ -26,16 +26,16 @@ Floats = npt.NDArray[np.float64]
 
 # Rounded shares sum to a little more than a whole; those of all values to little less.
 MAX_EXCESS, MAX_SHORTFALL = 0.03, 0.1
-# Columns of more codes are not told of.
+# Columns of more codes have no shares.
 MAX_SHARE_CODES = 10**7
 
 
-def read_shares(told: SharesSource, *, schema: Schema, closed: Schema) -> dict[str, Floats]:
-    """Return public shares of the codes of variables, NaN where nobody tells; `closed` has no open domains.
+def read_shares(source: SharesSource, *, schema: Schema, closed: Schema) -> dict[str, Floats]:
+    """Return public shares of the codes of variables, NaN where they are not given; `closed` has no open domains.
 
-    Of shares and percents, values that are not told have the rest. Counts are those of everybody.
+    With shares and percents, values that are not given have the rest. Counts are those of everybody.
     """
-    whole, lines = read_share_lines(told)
+    whole, lines = read_share_lines(source)
     amounts: dict[str, Floats] = {}
     before: dict[str, list[ShareLine]] = {}
     for line in lines:
@@ -82,29 +82,29 @@ def fill_shares(known: Floats, column: Column, *, order: Floats) -> Floats:
     """Return the shares of all codes: those that are known, and others that are as much as is left.
 
     These are as long as the parts of a stick that breaks anywhere, longer ones where `order` is larger; but none is
-    longer than the least known one of a value, if there is room: tables tell of frequent values first.
+    longer than the smallest known share of a value, if it can be: tables list frequent values first.
 
     >>> letters = IntegerColumn(name="x", min=0, max=3, other="0")
     >>> fill_shares(np.array([0.6, 0.2, np.nan, np.nan]), letters, order=np.array([0, 0, 0.1, 0.9])).round(3).tolist()
     [0.6, 0.2, 0.05, 0.15]
     """
-    untold = _find_open_codes(known, column)
+    open_codes = _find_open_codes(known, column)
     shares = np.nan_to_num(known)
-    left, count = max(0.0, 1 - float(shares.sum())), int(untold.sum())
+    left, count = max(0.0, 1 - float(shares.sum())), int(open_codes.sum())
     if left > 0 and count:
         parts = np.cumsum(1 / np.arange(count, 0, -1)) / count
-        ranks = np.argsort(np.argsort(order[untold], kind="stable"), kind="stable")
+        ranks = np.argsort(np.argsort(order[open_codes], kind="stable"), kind="stable")
         values = shares[: column.levels]
-        shares[untold] = _cap_shares(left * parts[ranks], most=min(values[values > 0], default=1.0))
+        shares[open_codes] = _cap_shares(left * parts[ranks], most=min(values[values > 0], default=1.0))
     return np.asarray(shares / shares.sum())
 
 
 def _find_open_codes(known: Floats, column: Column) -> npt.NDArray[np.bool_]:
     """Say which codes share what is left: not that for everything else, which is there for safety."""
-    untold = np.isnan(known)
+    open_codes = np.isnan(known)
     if column.other_code >= column.levels:
-        untold[column.other_code] = False
-    return untold
+        open_codes[column.other_code] = False
+    return open_codes
 
 
 def _cap_shares(shares: Floats, *, most: float) -> Floats:
@@ -130,32 +130,30 @@ def _find_column(line: ShareLine, *, schema: Schema, closed: Schema) -> Column:
     if name not in closed.columns:
         near = did_you_mean(name, closed.columns)
         hint = f"did you mean {near!r}?" if near else "name columns of the schema"
-        raise UsageError(
-            f"{line.place} tells of a column {name!r}, which the schema does not have.", hint=hint
-        )
+        raise UsageError(f"{line.place} names a column {name!r} that the schema does not have.", hint=hint)
     if name in closed.layout.functions:
         raise UsageError(
-            f"{line.place} tells of {name!r}, which follows from other columns.", hint="tell of those instead"
+            f"{line.place} gives {name!r}, which follows from other columns.", hint="give those instead"
         )
     if name in schema.unknown and not closed.columns[name].ordered:
         raise UsageError(
-            f"{line.place} tells of values of {name!r}, which are still to be learnt.",
+            f"{line.place} gives values of {name!r}, which are still to be learnt.",
             hint="declare its values in the schema, or leave the column out",
         )
     if closed.columns[name].size > MAX_SHARE_CODES:
         raise UsageError(
-            f"{line.place} tells of {name!r}, which has more than {MAX_SHARE_CODES:,} codes.",
+            f"{line.place} gives {name!r}, which has more than {MAX_SHARE_CODES:,} codes.",
             hint="leave the column out",
         )
     return closed.columns[name]
 
 
 def _check_once(line: ShareLine, column: Column, *, before: list[ShareLine]) -> None:
-    """Refuse to be told twice of a value."""
+    """Refuse values that are given twice."""
     special, low, high = _code_range(line, column)
     for other in before:
         same, first, last = _code_range(other, column)
-        # Stretches of numbers with decimals may end where others begin.
+        # Ranges of numbers with decimals may end where others begin.
         touching = (
             isinstance(column, DecimalColumn)
             and low < high
@@ -164,14 +162,14 @@ def _check_once(line: ShareLine, column: Column, *, before: list[ShareLine]) -> 
         )
         if same == special and first <= high and low <= last and not touching:
             raise UsageError(
-                f"{line.place} tells again of values that {other.place} tells of.",
-                hint="tell of each value once",
+                f"{line.place} repeats values that {other.place} gives.",
+                hint="give each value once",
             )
     before.append(line)
 
 
 def _code_range(line: ShareLine, column: Column) -> tuple[bool, Fraction, Fraction]:
-    """Return whether a line tells of codes, not of numbers, and the first and the last of them."""
+    """Return whether a line gives codes, not numbers, and the first and the last of them."""
     last = line.to or line.value
     if isinstance(column, RangeColumn) and line.value not in column.specials:
         return False, column.value(line.value) or Fraction(0), column.value(last) or Fraction(0)
@@ -179,19 +177,19 @@ def _code_range(line: ShareLine, column: Column) -> tuple[bool, Fraction, Fracti
 
 
 def _find_codes(line: ShareLine, column: Column) -> tuple[slice | npt.NDArray[np.int64], Floats | float]:
-    """Return the codes that a line tells of together, and the part that each has in it."""
+    """Return the codes that a line gives together, and the part that each has in it."""
     first = column.code(line.value)
     last = column.code(line.to) if line.to else first
     if first is None or last is None:
         text = line.value if first is None else line.to
         raise UsageError(
-            f"{line.place} tells of {text!r}, which is not a value of {column.name!r}.",
+            f"{line.place} gives {text!r}, which is not a value of {column.name!r}.",
             hint=_suggest_value(text, column),
         )
     if last < first or (first != last and (not column.ordered or last >= column.levels)):
         raise UsageError(
-            f"{line.place} tells of values from {line.value!r} to {line.to!r} of {column.name!r}.",
-            hint="stretches go upwards, in columns whose values have an order",
+            f"{line.place} gives a range from {line.value!r} to {line.to!r} of {column.name!r}.",
+            hint="ranges go upwards, in columns whose values have an order",
         )
     if first < last and (
         isinstance(column, DecimalColumn)
@@ -212,7 +210,7 @@ def _suggest_value(text: str, column: Column) -> str:
 def _overlaps(
     line: ShareLine, column: IntegerColumn | DecimalColumn | TemporalColumn, codes: range
 ) -> Floats:
-    """Return how much of each bin lies in a stretch of numbers or moments."""
+    """Return how much of each bin lies in a range of numbers or moments."""
     low, high = column.value(line.value) or 0, column.value(line.to) or 0
     # Bins of whole numbers, days and seconds end with their last one.
     step = 0 if isinstance(column, DecimalColumn) else 1
@@ -227,21 +225,21 @@ def _normalize(column: Column, amounts: Floats, *, whole: float | None) -> Float
     """Return shares of 1 from shares, percents or, where they are the whole together, counts."""
     total = float(np.nansum(amounts))
     if not total:
-        raise UsageError(f"what is told of {column.name!r} sums to {total:g}.", hint="leave the column out")
+        raise UsageError(f"the shares of {column.name!r} sum to {total:g}.", hint="leave the column out")
     if whole is None:
         return np.asarray(np.nan_to_num(amounts) / total)
     if total > whole * (1 + MAX_EXCESS):
         percents = whole == 1 and 90 < total < 110
         raise UsageError(
-            f"what is told of {column.name!r} sums to {total:g}, more than {whole:g}.",
-            hint="did you mean percent?" if percents else "tell of each value once, or tell counts",
+            f"the shares of {column.name!r} sum to {total:g}, more than {whole:g}.",
+            hint="did you mean percent?" if percents else "give each value once, or give counts",
         )
     if total < whole * (1 - MAX_SHORTFALL) and not _find_open_codes(amounts, column).any():
         raise UsageError(
-            f"what is told of all values of {column.name!r} sums to {total:g}, less than {whole:g}.",
+            f"the shares of all values of {column.name!r} sum to {total:g}, less than {whole:g}.",
             hint="did you mean share?"
             if total < 1.1
-            else "leave out values that have the rest, or tell counts",
+            else "leave out values that have the rest, or give counts",
         )
     return np.asarray(amounts / max(total, whole))
 
@@ -250,9 +248,9 @@ def _split_shares(column: Column, shares: Floats) -> dict[str, Floats]:
     """Return the shares of the variables of a column; what is left of one that is split lies evenly in it."""
     if not (isinstance(column, IntegerColumn) and column.split is not None):
         return {column.name: shares}
-    untold = _find_open_codes(shares, column)
+    open_codes = _find_open_codes(shares, column)
     left = max(0.0, 1 - float(np.nansum(shares)))
-    whole = np.where(untold, left / max(1, untold.sum()), np.nan_to_num(shares))
+    whole = np.where(open_codes, left / max(1, open_codes.sum()), np.nan_to_num(shares))
     whole /= whole.sum()
     codes = split_codes(column, np.arange(column.size))
     return {

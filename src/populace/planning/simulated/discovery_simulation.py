@@ -1,4 +1,4 @@
-"""Learning rehearsed on a public table: its own values and bins, found as a run would find them."""
+"""Domain discovery simulated on a public table: its own values and bins, found as a run would find them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class DiscoveryOracle:
         tally = read_tallies(open_source(self.data), self.population.schema)[column]
         counts = np.rint(tally.counts * (self.population.rows / self.population.read)).astype(np.int64)
         noisy = draw_noisy_counts(counts, mechanism.noise, rng=self.rng)
-        told = np.flatnonzero((counts > 0) & (noisy > mechanism.threshold)).tolist()
-        return {str(tally.keys[place]): int(noisy[place]) for place in told}
+        kept = np.flatnonzero((counts > 0) & (noisy > mechanism.threshold)).tolist()
+        return {str(tally.keys[place]): int(noisy[place]) for place in kept}
 
     def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
         """Return noisy counts of groups of a column's codes."""

@@ -1,4 +1,4 @@
-"""Several rehearsals together: the method against invented populations of different kinds, and what they agree on."""
+"""Several simulations together: the method against invented populations of different kinds, and what they agree on."""
 
 from __future__ import annotations
 
@@ -26,70 +26,83 @@ from populace.planning.simulated.populations import Floats, invent_population
 from populace.planning.simulated.simulated_run import RunTerms, Simulation, simulate_run
 from populace.planning.verdict import PlanOutcome
 
-# How often usual tables are rehearsed where there are up to so many columns; above, each kind shows enough of them.
-USUAL_SCENARIOS = {20: 6, 40: 3}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One rehearsal: to which side its population leans, where its columns begin, and how much it counts.
+    """One kind of invented population, and its weight among all.
 
-    `tied` is how much more closely columns go together than they usually do in such a table.
+    `evenness` is 0 for usual tables, above 0 for even and dependent columns, below for the opposite; `dependence` adds
+    to it for dependence alone; `rotation` decides which columns are the even ones.
     """
 
-    lean: float
-    turn: float
+    evenness: float
+    rotation: float
     weight: float
-    tied: float = 0.0
+    dependence: float = 0.0
 
 
-# Three points that stand for a normal law, those at the ends two deviations out: tables of uneven columns that hardly
-# go together, usual ones, and tables of even columns that do.
-EXTREME_LEAN, EXTREME_WEIGHT = 1.2, 1 / 8
-# Usual tables as well go together more or less closely, whatever their columns are like.
-USUAL_DEPENDENCE = (0.0, -1.0, 1.0)
-EXTREME_SCENARIOS = (
-    Scenario(lean=-EXTREME_LEAN, turn=1 / 3, weight=EXTREME_WEIGHT),
-    Scenario(lean=EXTREME_LEAN, turn=2 / 3, weight=EXTREME_WEIGHT),
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleConfig:
+    """Three points that stand for a normal distribution of tables: usual ones, and both ends two deviations out."""
+
+    extreme_evenness: float = 1.2
+    extreme_weight: float = 1 / 8
+    usual_dependence: tuple[float, ...] = (0.0, -1.0, 1.0)
+    """Usual tables, too, are more or less dependent, whatever their columns are like."""
+    usual_scenarios: tuple[tuple[int, int], ...] = ((20, 6), (40, 3))
+    """How many usual tables there are with up to so many columns; above, one shows enough kinds of columns."""
+
+
+ENSEMBLE = EnsembleConfig()
 
 
 def choose_scenarios(columns: int) -> tuple[Scenario, ...]:
-    """Return the rehearsals for a table of so many columns."""
-    times = next((times for most, times in USUAL_SCENARIOS.items() if columns <= most), 1)
-    weight = (1 - 2 * EXTREME_WEIGHT) / times
-    ties = USUAL_DEPENDENCE if times % len(USUAL_DEPENDENCE) == 0 else (0.0,)
+    """Return the scenarios for a table of so many columns."""
+    count = next((count for most, count in ENSEMBLE.usual_scenarios if columns <= most), 1)
+    rare, far = ENSEMBLE.extreme_weight, ENSEMBLE.extreme_evenness
+    several = ENSEMBLE.usual_dependence
+    dependence = several if count % len(several) == 0 else (0.0,)
     usual = (
-        Scenario(lean=0, turn=number / times, weight=weight, tied=ties[number % len(ties)])
-        for number in range(times)
+        Scenario(
+            evenness=0,
+            rotation=number / count,
+            weight=(1 - 2 * rare) / count,
+            dependence=dependence[number % len(dependence)],
+        )
+        for number in range(count)
     )
-    return (*usual, *EXTREME_SCENARIOS)
+    return (
+        *usual,
+        Scenario(evenness=-far, rotation=1 / 3, weight=rare),
+        Scenario(evenness=far, rotation=2 / 3, weight=rare),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulationEnsemble:
-    """What rehearsals came to, with their weights, and what pairs would err by in each."""
+    """The simulations of all scenarios, and the errors that pairs would have in each."""
 
     terms: RunTerms
-    known: Mapping[str, Floats]
-    parts: tuple[Scenario, ...]
+    known_shares: Mapping[str, Floats]
+    scenarios: tuple[Scenario, ...]
     runs: tuple[Simulation, ...]
-    supposed: tuple[Mapping[Clique, SimulatedPairError], ...]
-    worths: tuple[IndependenceComparison, ...]
+    simulated_pairs: tuple[Mapping[Clique, SimulatedPairError], ...]
+    comparisons: tuple[IndependenceComparison, ...]
 
     @property
     def weights(self) -> list[float]:
-        """How much each rehearsal counts."""
-        return [part.weight for part in self.parts]
+        """The weight of each simulation."""
+        return [scenario.weight for scenario in self.scenarios]
 
     @property
     def outcome(self) -> PlanOutcome:
-        """The mean error of columns, and the balance of pairs in usual tables, where the method measures any."""
+        """The mean error of columns, and the relative error of pairs in usual tables, if the method measures any."""
         chooses = self.terms.method.adapts_pair_count or any(run.pairs for run in self.runs)
-        usual = [each for each, part in zip(self.worths, self.parts, strict=True) if not part.lean]
-        alone = sum(each.alone for each in usual)
-        balance = sum(each.left for each in usual) / alone if chooses and alone else 0.0
-        return PlanOutcome(error=self.columns.mean, balance=balance)
+        both = zip(self.comparisons, self.scenarios, strict=True)
+        usual = [each for each, scenario in both if not scenario.evenness]
+        alone = sum(each.independence_error for each in usual)
+        relative = sum(each.release_error for each in usual) / alone if chooses and alone else 0.0
+        return PlanOutcome(error=self.columns.mean, relative_pair_error=relative)
 
     @property
     def columns(self) -> PredictionRange:
@@ -102,68 +115,71 @@ class SimulationEnsemble:
     @property
     def by_column(self) -> dict[str, PredictionRange]:
         """The error of each column."""
-        found = {}
-        for name, codes in self.terms.schema.domain.items():
-            errors = [run.columns[name] for run in self.runs]
-            chance = compute_noise_cv([1.0], cells=[codes])
-            found[name] = PredictionRange.of(errors, weights=self.weights, chance=chance, most=1.0)
-        return found
+        return {
+            name: PredictionRange.of(
+                [run.columns[name] for run in self.runs],
+                weights=self.weights,
+                chance=compute_noise_cv([1.0], cells=[codes]),
+                most=1.0,
+            )
+            for name, codes in self.terms.schema.domain.items()
+        }
 
     @property
     def pairs(self) -> PredictionRange | None:
         """The mean error of the pairs that were measured, or None where none were."""
-        told = [(run, part) for run, part in zip(self.runs, self.parts, strict=True) if run.pairs]
-        if not told:
+        some = [(run.pairs, weight) for run, weight in zip(self.runs, self.weights, strict=True) if run.pairs]
+        if not some:
             return None
-        chance = max(self._chance(run.pairs) for run, _ in told)
-        means = [_mean_error(run.pairs) for run, _ in told]
-        return PredictionRange.of(means, weights=[part.weight for _, part in told], chance=chance, most=1.0)
+        chance = max(self._pairs_cv(errors) for errors, _ in some)
+        means = [_mean_error(errors) for errors, _ in some]
+        return PredictionRange.of(means, weights=[weight for _, weight in some], chance=chance, most=1.0)
 
-    def _chance(self, pairs: Mapping[Clique, float]) -> float:
-        """Return how far the mean error of measured pairs lies off by chance: by noise, and by which pairs they are."""
+    def _pairs_cv(self, pairs: Mapping[Clique, float]) -> float:
+        """Return the coefficient of variation of a mean error of pairs: by noise, and by which pairs were chosen."""
         noise = compute_noise_cv(pairs.values(), cells=map(self.terms.schema.domain.cells, pairs))
-        return math.hypot(noise, compute_selection_cv(pairs.values(), possible=self._possible))
+        return math.hypot(noise, compute_selection_cv(pairs.values(), possible=self._pairs_possible))
 
     @property
-    def _possible(self) -> float:
+    def _pairs_possible(self) -> float:
         columns = len(self.terms.schema.domain)
         return columns * (columns - 1) / 2
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:
-        """What each pair errs by if it is measured."""
+        """The error of each pair if it is measured."""
         return predict_pair_errors(
-            self.supposed,
+            self.simulated_pairs,
             measured=[run.pairs for run in self.runs],
             weights=self.weights,
             schema=self.terms.schema,
-            known=self.known,
+            known_shares=self.known_shares,
             columns={name: error.mean for name, error in self.by_column.items()},
         )
 
     @property
-    def afforded(self) -> PredictionRange:
+    def pairs_measured(self) -> PredictionRange:
         """How many pairs were measured: by chance more or fewer where the method chooses how many."""
         numbers = [float(len(run.pairs)) for run in self.runs]
         if not self.terms.method.adapts_pair_count:
             return PredictionRange.of(numbers, weights=self.weights)
-        return PredictionRange.of_counts(numbers, weights=self.weights, most=self._possible)
+        return PredictionRange.of_counts(numbers, weights=self.weights, most=self._pairs_possible)
 
     @property
-    def shares(self) -> dict[str, float]:
+    def budget(self) -> dict[str, float]:
         """The share of the budget that each kind of question took."""
-        labels = dict.fromkeys(label for run in self.runs for label in run.shares)
-        told = {label: [run.shares.get(label, 0.0) for run in self.runs] for label in labels}
-        return {label: float(np.average(shares, weights=self.weights)) for label, shares in told.items()}
+        labels = dict.fromkeys(label for run in self.runs for label in run.budget)
+        shares = {label: [run.budget.get(label, 0.0) for run in self.runs] for label in labels}
+        return {label: float(np.average(each, weights=self.weights)) for label, each in shares.items()}
 
-    def effort(self, *, rows: int) -> RunCost:
-        """Return the effort of a run."""
+    def estimate_cost(self, *, rows: int) -> RunCost:
+        """Return the cost of a run."""
         schema = self.terms.schema
-        each = [
+        costs = [
             estimate_run_cost(schema, rows=rows, items=run.items, seconds=run.seconds) for run in self.runs
         ]
-        seconds = float(np.average([one.seconds for one in each], weights=self.weights))
-        return RunCost(seconds=seconds, memory=max(one.memory for one in each))
+        seconds = float(np.average([cost.seconds for cost in costs], weights=self.weights))
+        return RunCost(seconds=seconds, memory=max(cost.memory for cost in costs))
 
 
 def simulate_ensemble(
@@ -172,42 +188,47 @@ def simulate_ensemble(
     rows: int,
     seed: int,
     pairs: bool = False,
-    known: Mapping[str, Floats] = MappingProxyType({}),
+    known_shares: Mapping[str, Floats] = MappingProxyType({}),
     progress: Progress = silent,
 ) -> SimulationEnsemble:
-    """Rehearse a run on invented populations of so many rows; with `pairs`, say what each pair would err by.
+    """Simulate a run on invented populations of so many rows; with `pairs`, also the error that each pair would have.
 
-    `known` are public shares of the codes of columns.
+    `known_shares` are public shares of the codes of columns.
     """
-    known = keep_matching_shares(known, terms.schema)
-    parts = choose_scenarios(len(terms.schema.domain))
-    runs, supposed, worths = [], [], []
-    for number, part in enumerate(parts):
-        progress("rehearsing", number / len(parts))
+    known_shares = keep_matching_shares(known_shares, terms.schema)
+    scenarios = choose_scenarios(len(terms.schema.domain))
+    runs, simulated, comparisons = [], [], []
+    for number, scenario in enumerate(scenarios):
+        progress("simulating", number / len(scenarios))
         rng = np.random.default_rng([seed, number])
         population = invent_population(
-            terms.schema, rows=rows, rng=rng, lean=part.lean, turn=part.turn, tied=part.tied, known=known
+            terms.schema,
+            rows=rows,
+            rng=rng,
+            evenness=scenario.evenness,
+            rotation=scenario.rotation,
+            dependence=scenario.dependence,
+            known_shares=known_shares,
         )
         run = simulate_run(terms, population, rng=rng)
         runs.append(run)
         # Other methods that measured no pair never do, or choose in ways that single columns say nothing about.
         asked = pairs and (run.pairs or terms.method.adapts_pair_count)
-        told = (
+        simulated.append(
             simulate_pair_errors(run.items, population=population, measured=run.pairs, rng=rng)
             if asked
             else {}
         )
-        supposed.append(told)
-        worths.append(
+        comparisons.append(
             compare_with_independence(run.items, population=population, columns=run.columns, pairs=run.pairs)
         )
     return SimulationEnsemble(
         terms=terms,
-        known=known,
-        parts=parts,
+        known_shares=known_shares,
+        scenarios=scenarios,
         runs=tuple(runs),
-        supposed=tuple(supposed),
-        worths=tuple(worths),
+        simulated_pairs=tuple(simulated),
+        comparisons=tuple(comparisons),
     )
 
 

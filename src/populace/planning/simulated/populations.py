@@ -1,13 +1,13 @@
 """Populations without private rows: invented from a schema alone, or read from a table that is public.
 
 Nobody knows what the private columns look like. What noise does to a column depends on how evenly its rows lie over its
-codes, and that is told by one number: the part of the largest entropy that the column has. In real tables this part
-lies anywhere between 0 and 1, whatever the number of codes; tables as a whole lean to the one side or to the other.
-So an invented column takes a part of entropy out of 0 … 1, and is invented several times over, each time with another.
-How closely two columns go together has as wide a range: a column follows a trait that a third of all columns share,
-those that are about as even as itself; some of its rows do not, so that most cells of a pair have some.
+codes, and one number summarises that: its entropy, relative to the largest. In real tables this relative entropy lies
+anywhere between 0 and 1, whatever the number of codes; tables as a whole tend to the one side or to the other.
+So an invented column gets a relative entropy out of 0 … 1, and is invented several times over, each time with another.
+Dependence has as wide a range: a column follows a latent trait that a third of all columns share, those that are about
+as even as itself; some of its rows do not, so that most cells of a pair have some.
 A schema says something of this: columns that somebody described are more even than columns of which only sizes are
-told, and columns that all have as many codes are one question asked over and over.
+known, and columns that all have as many codes are one question asked over and over.
 Read off the columns of real tables, not off errors: docs/decisions/plan.md.
 """
 
@@ -34,30 +34,50 @@ from populace.schema.schema import Schema
 Codes = Mapping[str, npt.NDArray[Any]]
 Floats = npt.NDArray[np.float64]
 
-# Of larger populations so many rows are drawn, and each stands for several.
-MAX_DRAWN_ROWS = 2**18
-# The part of the largest entropy that columns have, and how closely they follow their trait: evenly drawn numbers to
-# these powers. Where a table leans by 1 to the side of even and closely tied columns, the powers are so much smaller.
-ENTROPY, TIES, ENTROPY_LEANS, TIES_LEAN = 0.7, 5.0, 2.5, 1.8
-# Columns of two codes are more even: as if the rarer code had any share up to a half.
-TWO_CODES = 0.5
-# Groups of columns that share a trait, by how even they are and so much of chance; how much all traits have in common.
-GROUPS, MIXED, COMMON, COMMON_LEANS = 3, 0.25, 0.6, 0.2
-# However closely a column follows its trait, up to so many rows do not: answers by mistake, or for their own reasons.
-# So most cells of most pairs have some rows.
-STRAY = 0.3
-# A schema that tells sizes and nothing else leans to the other side the more columns it has: nobody has looked which of
-# them say the same of everybody.
-USUAL, WIDE = 15, 0.5
-# One that tells more, a range, values or rules, comes from somebody who asked for what differs between people.
-DESCRIBED = 0.4
-# Columns that all have as many codes are one question asked over and over, and go together. Of usual tables not more
-# than this part of the pairs have as many codes on both sides.
-ONE_QUESTION, PARTLY = 2.5, 0.2
-# Steps along a circle that spread numbers evenly over it, and have nothing to do with each other: parts of roots.
-STEPS = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1, 7**0.5 - 2)
-# Entropies are met to this part of the steepness that leads to them.
-_HALVINGS, _STEEPEST = 30, 64.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopulationConfig:
+    """How populations are invented. Powers apply to numbers drawn evenly from 0 … 1."""
+
+    max_drawn_rows: int = 2**18
+    """Of larger populations so many rows are drawn, and each stands for several."""
+    entropy_power: float = 0.7
+    """The power that gives the relative entropy of columns."""
+    entropy_base: float = 2.5
+    """Evenness 1 divides that power by this."""
+    dependence_power: float = 5.0
+    """The power that gives how little columns follow their trait."""
+    dependence_base: float = 1.8
+    """Dependence 1 divides that power by this."""
+    two_codes_power: float = 0.5
+    """Columns of two codes are more even: as if the rarer code had any share up to a half."""
+    traits: int = 3
+    """Latent traits, each followed by columns that are about as even."""
+    trait_mixing: float = 0.25
+    """The standard deviation of chance in which trait a column follows."""
+    common: float = 0.6
+    """The correlation of all traits with what they have in common."""
+    common_slope: float = 0.2
+    """Dependence 1 adds this to it."""
+    stray: float = 0.3
+    """Up to so many rows of a column do not follow its trait, so most cells of most pairs have some rows."""
+    usual_columns: int = 15
+    wide_slope: float = 0.5
+    """A schema of bare sizes is less even the more columns above the usual it has: nobody left out constant ones."""
+    described: float = 0.4
+    """One with ranges, values or rules is more even: somebody asked for what differs between people."""
+    one_question: float = 2.5
+    """Columns that all have as many codes are one question asked over and over, and depend on each other."""
+    usual_alike: float = 0.2
+    """The part of the pairs that have as many codes on both sides in usual tables."""
+    # Parts of square roots: steps along a circle that spread numbers evenly over it, unrelated to each other.
+    steps: tuple[float, ...] = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1, 7**0.5 - 2)
+    halvings: int = 30
+    max_steepness: float = 64.0
+    """How entropies are met: by so many halvings of the steepness of shares."""
+
+
+POPULATION = PopulationConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,8 +107,8 @@ def read_public_population(
     codes = read_codes(source, schema)
     there = len(next(iter(codes.values())))
     if not there:
-        raise DataError("the public table has no rows.", hint="rehearse with a table that has some")
-    drawn = max(1, min(rows, max(there, MAX_DRAWN_ROWS)))
+        raise DataError("the public table has no rows.", hint="simulate with a table that has some")
+    drawn = max(1, min(rows, max(there, POPULATION.max_drawn_rows)))
     if drawn != there:
         whole, more = divmod(drawn, there)
         chosen = np.concatenate([np.tile(np.arange(there), whole), rng.permutation(there)[:more]])
@@ -101,42 +121,50 @@ def invent_population(
     *,
     rows: int,
     rng: np.random.Generator,
-    lean: float = 0.0,
-    turn: float = 0.0,
-    tied: float = 0.0,
-    known: Mapping[str, Floats] = MappingProxyType({}),
+    evenness: float = 0.0,
+    rotation: float = 0.0,
+    dependence: float = 0.0,
+    known_shares: Mapping[str, Floats] = MappingProxyType({}),
 ) -> SimulatedPopulation:
     """Return an invented population of so many rows that keeps the rules of a schema.
 
-    `lean` is 0 for usual tables, 1 for tables of even columns that go together and -1 for tables of the opposite kind.
-    `turn` turns the circle on which columns find how even they are: populations of several turns show each column in
-    several kinds. `tied` is as `lean`, for how closely columns go together alone. `known` are public shares of codes,
-    NaN where nobody tells: rules may move them a little.
+    `evenness` is 0 for usual tables, 1 for even and dependent columns and -1 for the opposite; `dependence` adds to it
+    for dependence alone. `rotation` turns the circle on which columns find their entropy: populations of several
+    rotations show each column in several kinds. `known_shares` are public shares of codes, NaN where they are not
+    known: rules may move them a little.
     """
     from scipy.special import ndtri
 
-    drawn = max(1, min(rows, MAX_DRAWN_ROWS))
+    drawn = max(1, min(rows, POPULATION.max_drawn_rows))
     columns = schema.variables
     count = len(columns)
     lengths = [column.size for column in columns.values()]
-    even = lean + (-WIDE * float(np.log(max(count, USUAL) / USUAL)) if has_only_sizes(schema) else DESCRIBED)
-    tied += lean + ONE_QUESTION * _equal_size_share(lengths)
-    entropy = _low_discrepancy(lengths, step=STEPS[0], start=turn) ** (ENTROPY * ENTROPY_LEANS**-even)
-    bound = 1 - _low_discrepancy(lengths, step=STEPS[1], start=rng.uniform()) ** (TIES * TIES_LEAN**tied)
-    stray = STRAY * _low_discrepancy(lengths, step=STEPS[3], start=rng.uniform()) ** 2
-    tails = _low_discrepancy(lengths, step=STEPS[2], start=rng.uniform()) < 0.5
-    common = min(1.0, max(0.0, COMMON + COMMON_LEANS * tied))
+    config = POPULATION
+    wide = float(np.log(max(count, config.usual_columns) / config.usual_columns))
+    even = evenness + (-config.wide_slope * wide if has_only_sizes(schema) else config.described)
+    dependence += evenness + config.one_question * _equal_size_share(lengths)
+
+    def spread(step: int, start: float) -> Floats:
+        return _low_discrepancy(lengths, step=config.steps[step], start=start)
+
+    entropy = spread(0, rotation) ** (config.entropy_power * config.entropy_base**-even)
+    bound = 1 - spread(1, rng.uniform()) ** (config.dependence_power * config.dependence_base**dependence)
+    stray = config.stray * spread(3, rng.uniform()) ** 2
+    tails = spread(2, rng.uniform()) < 0.5
+    common = min(1.0, max(0.0, config.common + config.common_slope * dependence))
     for place, (name, column) in enumerate(columns.items()):
-        if name in known:
-            told = fill_shares(known[name], column, order=np.zeros(column.size))
-            entropy[place] = entropy_bits(told) / max(float(np.log2(column.size)), 1.0)
-    groups = np.argsort(np.argsort(entropy + rng.normal(0, MIXED, count))) * GROUPS // count
-    shared, traits = rng.normal(size=drawn), rng.normal(size=(GROUPS, drawn))
+        if name in known_shares:
+            filled = fill_shares(known_shares[name], column, order=np.zeros(column.size))
+            entropy[place] = entropy_bits(filled) / max(float(np.log2(column.size)), 1.0)
+    groups = (
+        np.argsort(np.argsort(entropy + rng.normal(0, config.trait_mixing, count))) * config.traits // count
+    )
+    shared, traits = rng.normal(size=drawn), rng.normal(size=(config.traits, drawn))
     codes: dict[str, npt.NDArray[Any]] = {}
     for place, (name, column) in enumerate(columns.items()):
         shares = _draw_shares(column, entropy=float(entropy[place]), tail=bool(tails[place]), rng=rng)
-        if name in known:
-            shares = fill_shares(known[name], column, order=shares)
+        if name in known_shares:
+            shares = fill_shares(known_shares[name], column, order=shares)
         trait = np.sqrt(1 - common**2) * traits[groups[place]] + common * shared
         own = rng.normal(size=drawn)
         follows = np.where(rng.random(drawn) < stray[place], 0.0, bound[place])
@@ -149,7 +177,7 @@ def invent_population(
 
 
 def has_only_sizes(schema: Schema) -> bool:
-    """Say whether a schema tells nothing of its columns but how many codes each has."""
+    """Say whether a schema says nothing of its columns but how many codes each has."""
     return all(
         column == IntegerColumn(name=name, min=0, max=column.levels - 1, other="0")
         for name, column in schema.columns.items()
@@ -159,8 +187,8 @@ def has_only_sizes(schema: Schema) -> bool:
 def _draw_shares(column: Column, *, entropy: float, tail: bool, rng: np.random.Generator) -> Floats:
     """Return the shares of a column's codes: ordered ones rise to a peak and fall, others come in any order.
 
-    They fall as exp(steepness · z) with the quantiles z of a normal law or, with a longer `tail`, with a power of their
-    rank; `entropy` is the part of the largest one.
+    They fall as exp(steepness · z) with the quantiles z of a normal distribution or, with a longer `tail`, a power of
+    their rank; `entropy` is the part of the largest one.
     """
     from scipy.special import ndtri
 
@@ -177,7 +205,7 @@ def _draw_shares(column: Column, *, entropy: float, tail: bool, rng: np.random.G
         rank = rng.permutation(count)
     shares = np.zeros(size)
     shares[codes] = _shares_of_entropy(
-        steps - steps[0], entropy=entropy ** (TWO_CODES if count == 2 else 1.0)
+        steps - steps[0], entropy=entropy ** (POPULATION.two_codes_power if count == 2 else 1.0)
     )[rank]
     return shares
 
@@ -188,8 +216,8 @@ def _shares_of_entropy(steps: Floats, *, entropy: float) -> Floats:
     >>> _shares_of_entropy(np.array([0.0, -1.0]), entropy=1.0).round(3).tolist()
     [0.5, 0.5]
     """
-    low, high = 0.0, _STEEPEST
-    for _ in range(_HALVINGS):
+    low, high = 0.0, POPULATION.max_steepness
+    for _ in range(POPULATION.halvings):
         middle = (low + high) / 2
         shares = np.exp(middle * steps)
         shares /= shares.sum()
@@ -207,7 +235,7 @@ def _equal_size_share(lengths: Sequence[int]) -> float:
     _, counts = np.unique(lengths, return_counts=True)
     pairs = len(lengths) * (len(lengths) - 1)
     same = float((counts * (counts - 1)).sum()) / pairs if pairs else 0.0
-    return max(0.0, same - PARTLY) / (1 - PARTLY)
+    return max(0.0, same - POPULATION.usual_alike) / (1 - POPULATION.usual_alike)
 
 
 def _low_discrepancy(lengths: Sequence[int], *, step: float, start: float) -> Floats:

@@ -1,4 +1,4 @@
-"""What is told of how often values occur: lines of a CSV file, or a mapping."""
+"""Public shares of values: lines of a CSV file, or a mapping."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from populace.schema.exact_numbers import parse_number
 # A file of shares, or for each column how often its values occur, as shares of 1.
 SharesSource = Path | str | Mapping[str, Mapping[str, float]]
 
-# What a line may tell of a value, and what makes a whole; counts make one together.
+# What a line may give, and what its numbers sum to; counts sum to whatever they do.
 TOTALS = {"share": 1.0, "percent": 100.0, "count": None}
 FORMAT_HINT = "give a CSV file with columns named column, value and share (or percent, or count)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLine:
-    """How often one value of a column occurs, or a stretch of values up to another; `place` says who tells."""
+    """How often one value of a column occurs, or a range of values up to another; `place` says where that is given."""
 
     column: str
     value: str
@@ -31,21 +31,21 @@ class ShareLine:
     place: str
 
 
-def read_share_lines(told: SharesSource) -> tuple[float | None, list[ShareLine]]:
-    """Return what makes a whole, and what is told; no whole means that all that is told makes one."""
-    if isinstance(told, Mapping):
-        return 1.0, list(_read_mapping(told))
-    if not Path(told).is_file():
-        raise UsageError(f"there is no file {str(told)!r}.", hint=FORMAT_HINT)
+def read_share_lines(source: SharesSource) -> tuple[float | None, list[ShareLine]]:
+    """Return what shares sum to, None where all that is given does, and the lines."""
+    if isinstance(source, Mapping):
+        return 1.0, list(_read_mapping(source))
+    if not Path(source).is_file():
+        raise UsageError(f"there is no file {str(source)!r}.", hint=FORMAT_HINT)
     try:
-        with Path(told).open(encoding="utf-8-sig", newline="") as file:
-            return _read_csv(file, name=Path(told).name)
+        with Path(source).open(encoding="utf-8-sig", newline="") as file:
+            return _read_csv(file, name=Path(source).name)
     except (OSError, UnicodeDecodeError, csv.Error) as failure:
-        raise UsageError(f"{str(told)!r} cannot be read as CSV in UTF-8.", hint=FORMAT_HINT) from failure
+        raise UsageError(f"{str(source)!r} cannot be read as CSV in UTF-8.", hint=FORMAT_HINT) from failure
 
 
-def _read_mapping(told: Mapping[str, Any]) -> Iterator[ShareLine]:
-    for column, shares in told.items():
+def _read_mapping(source: Mapping[str, Any]) -> Iterator[ShareLine]:
+    for column, shares in source.items():
         if not isinstance(shares, Mapping):
             raise UsageError(
                 f"the shares of {column!r} are {shares!r}.", hint='give them as in {"sex": {"f": 0.51}}'
@@ -87,7 +87,7 @@ def _read_csv(file: TextIO, *, name: str) -> tuple[float | None, list[ShareLine]
             ShareLine(column=column, value=value, to=to, amount=_parse_amount(amount, place), place=place)
         )
     if not lines:
-        raise UsageError(f"{name} tells nothing.", hint=FORMAT_HINT)
+        raise UsageError(f"{name} has no lines.", hint=FORMAT_HINT)
     return TOTALS[measure], lines
 
 
@@ -95,7 +95,7 @@ def _parse_amount(text: str, place: str) -> float:
     found = parse_number(text.strip())
     if found is None or not 0 <= found <= MAX_ESTIMATE_ROWS:
         raise UsageError(
-            f"{place} tells {text!r} of how often.",
+            f"{place} is {text!r}.",
             hint="give a number, 0 or more, with a point if it has decimals",
         )
     return float(found)

@@ -57,8 +57,8 @@ class SimulatedOracle(PublicFacts):
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Refuse: how often whole rows repeat is what no invented population has."""
         raise UsageError(
-            f"no plan can foresee which rows would be told above {mechanism.threshold}.",
-            hint="plan another method; docs/methods/stability.md says what rows it tells",
+            f"no plan can predict which rows would be released above {mechanism.threshold}.",
+            hint="plan another method; docs/methods/stability.md says which rows it releases",
         )
 
     def measure(
@@ -116,13 +116,11 @@ class SimulatedOracle(PublicFacts):
         return among[number] if number < len(among) else None
 
     def _scores(self, candidates: Candidates) -> Counts:
-        told = zip(
-            candidates.marginals, candidates.estimates, candidates.penalties, candidates.weights, strict=True
-        )
+        parts = (candidates.marginals, candidates.estimates, candidates.penalties, candidates.weights)
         return np.array(
             [
                 weight * np.abs(self.population.exact(marginal) - estimate).sum() - penalty
-                for marginal, estimate, penalty, weight in told
+                for marginal, estimate, penalty, weight in zip(*parts, strict=True)
             ],
             dtype=np.int64,
         )
@@ -139,7 +137,7 @@ class SimulatedOracle(PublicFacts):
 def draw_noisy_counts(
     exact: Counts, mechanism: Noise | ExponentialCount, *, rng: np.random.Generator
 ) -> Counts:
-    """Return counts with noise of a law, for rehearsals on rows that nobody has to protect."""
+    """Return counts with noise from public random numbers, for rows that nobody has to protect."""
     if isinstance(mechanism, DiscreteGaussian):
         drawn = rng.normal(0.0, float(mechanism.variance) ** 0.5, exact.shape)
     else:

@@ -1,4 +1,4 @@
-"""One rehearsal: a method runs against a population without private rows, and its answers are held to the truth."""
+"""One simulation: a method runs on a population without private rows, and its answers are compared with the truth."""
 
 from __future__ import annotations
 
@@ -33,21 +33,31 @@ from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.schema import Schema
 
-# Domains that the run will learn are taken to become this long.
-ASSUMED_VALUES, ASSUMED_BINS = 20, 32
-# Noise is drawn so many times more where the mean error of columns deviates by more than this part of it by chance: the
-# error of a column of two codes is one number, and mostly chance.
-MORE_NOISE_DRAWS, MAX_NOISE_CV = 3, 0.1
-# Pairs that a whole rehearsal is scored on: all of them up to here, then as many drawn at random.
-MAX_SCORED_PAIRS = 2000
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationConfig:
+    """What simulations assume, and how often they draw noise."""
+
+    assumed_values: int = 20
+    """Domains of values that the run will learn are taken to become this long."""
+    assumed_bins: int = 32
+    """Domains of bins likewise."""
+    max_noise_cv: float = 0.1
+    """Noise is drawn again where the mean error of columns varies more by chance: that of two codes is one number."""
+    more_noise_draws: int = 3
+    """How often it is drawn again."""
+    max_scored_pairs: int = 2000
+    """Pairs that a simulated release is scored on: all up to here, then as many drawn at random."""
+
+
+SIMULATION = SimulationConfig()
 SPEND_LABELS = {
     ("measure", 0): "measure the number of rows",
     ("measure", 1): "measure columns",
     ("measure", 2): "measure pairs",
     ("measure", 3): "measure triples",
-    ("score", 2): "look at pairs",
-    ("score", 3): "look at triples",
+    ("score", 2): "score pairs",
+    ("score", 3): "score triples",
     ("choose", 2): "choose pairs",
 }
 DISCOVERY_LABEL = "learn domains"
@@ -97,10 +107,10 @@ class RunTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
-    """What one rehearsal asked, what it cost, and how far noise put its tables from the truth."""
+    """What one simulation measured, the shares of the budget that it spent, and the errors that noise left."""
 
     items: tuple[Measurement, ...]
-    shares: Mapping[str, float]
+    budget: Mapping[str, float]
     columns: Mapping[str, float]
     pairs: Mapping[Clique, float]
     seconds: float
@@ -108,7 +118,7 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseErrors:
-    """The mean error of all pairs of released rows, and what it is when the same tables are known without noise."""
+    """The mean error of all pairs of released rows, and what it is if the same tables are measured without noise."""
 
     pairs: float
     without_noise: float
@@ -124,7 +134,8 @@ def close_domains(schema: Schema) -> Schema:
     for name in schema.unknown:
         column = schema.columns[name]
         if isinstance(column, UnknownValues):
-            closed[name] = column.with_domain([f"value {number}" for number in range(1, ASSUMED_VALUES + 1)])
+            names = [f"value {number}" for number in range(1, SIMULATION.assumed_values + 1)]
+            closed[name] = column.with_domain(names)
         elif isinstance(column, UnknownBins):
             closed[name] = column.with_domain(_equal_width_edges(column))
     return replace(schema.replace_columns(closed) if closed else schema, totals=())
@@ -132,10 +143,10 @@ def close_domains(schema: Schema) -> Schema:
 
 def _equal_width_edges(column: UnknownBins) -> list[Fraction]:
     """Return edges at equal distances, where texts of the column's format can tell them apart."""
-    step = (column.max - column.min) / ASSUMED_BINS
-    even = [column.min + number * step for number in range(1, ASSUMED_BINS)]
-    known = column.with_domain(())
-    resolution = known.resolution if isinstance(known, TemporalColumn) else None
+    step = (column.max - column.min) / SIMULATION.assumed_bins
+    even = [column.min + number * step for number in range(1, SIMULATION.assumed_bins)]
+    closed = column.with_domain(())
+    resolution = closed.resolution if isinstance(closed, TemporalColumn) else None
     return even if resolution is None else [Fraction(edge // resolution * resolution) for edge in even]
 
 
@@ -156,10 +167,10 @@ def simulate_run(
     items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
     columns, pairs = _average_errors(
-        items, terms, population, again=0 if learnt else MORE_NOISE_DRAWS, rng=rng
+        items, terms, population, again=0 if learnt else SIMULATION.more_noise_draws, rng=rng
     )
     return Simulation(
-        items=items, shares=_budget_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
+        items=items, budget=_budget_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
     )
 
 
@@ -173,21 +184,22 @@ def _average_errors(
 ) -> tuple[dict[str, float], dict[Clique, float]]:
     """Return the errors of tables as they were measured; the mean with other noise as well where chance is large."""
     schema, exact = terms.schema, cache(population.exact)
-    law = LAPLACE if terms.budget.currency is Currency.PURE else GAUSSIAN
-    told = [compute_noise_errors(items, schema=schema, exact=exact)]
-    chance = compute_noise_cv(told[0][0].values(), cells=schema.domain.values())
-    for _ in range(again if chance > MAX_NOISE_CV else 0):
+    distribution = LAPLACE if terms.budget.currency is Currency.PURE else GAUSSIAN
+    draws = [compute_noise_errors(items, schema=schema, exact=exact)]
+    chance = compute_noise_cv(draws[0][0].values(), cells=schema.domain.values())
+    for _ in range(again if chance > SIMULATION.max_noise_cv else 0):
         other = [
             replace(
-                item, counts=add_simulated_noise(exact(item.marginal), float(item.variance), law, rng=rng)
+                item,
+                counts=add_simulated_noise(exact(item.marginal), float(item.variance), distribution, rng=rng),
             )
             for item in items
         ]
-        told.append(compute_noise_errors(other, schema=schema, exact=exact))
-    first, pairs = told[0]
+        draws.append(compute_noise_errors(other, schema=schema, exact=exact))
+    first, pairs = draws[0]
     return (
-        {name: float(np.mean([columns[name] for columns, _ in told])) for name in first},
-        {pair: float(np.mean([errors[pair] for _, errors in told])) for pair in pairs},
+        {name: float(np.mean([columns[name] for columns, _ in draws])) for name in first},
+        {pair: float(np.mean([errors[pair] for _, errors in draws])) for pair in pairs},
     )
 
 
@@ -202,8 +214,8 @@ def simulate_release(
     """Go on to released rows, once as measured and once with the same tables exact, and compare pairs and columns."""
     names = list(terms.schema.domain)
     pairs = list(combinations(names, 2))
-    if len(pairs) > MAX_SCORED_PAIRS:
-        chosen = np.random.default_rng(0).permutation(len(pairs))[:MAX_SCORED_PAIRS]
+    if len(pairs) > SIMULATION.max_scored_pairs:
+        chosen = np.random.default_rng(0).permutation(len(pairs))[: SIMULATION.max_scored_pairs]
         pairs = [pairs[number] for number in chosen.tolist()]
     exact = [Measurement(item.marginal, population.exact(item.marginal), item.variance) for item in items]
     noisy = _draw_and_compare(terms, population, items, pairs=pairs, rng=rng, progress=progress)

@@ -1,4 +1,4 @@
-"""How far tables are from the truth where the truth is at hand, as total variation: the share of rows to move."""
+"""Errors of tables where the truth is known, as total variation: the share of rows in the wrong cell."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ def compute_noise_errors(
 ) -> tuple[dict[str, float], dict[Clique, float]]:
     """Return the error that noise leaves in each column and in each pair that the measured tables hold.
 
-    Tables are estimated by least squares from all measurements together and made non-negative; nothing else that
-    would be known of them, such as which pattern a pair follows, is put to use. Pairs are seen in the groups in
-    which they were measured.
+    Tables are estimated by least squares from all measurements together and made non-negative, without any model. Pairs
+    are seen in the groups in which they were measured.
     """
     found = CountIntervals(items, space=ModelSpace.of(schema))
     columns = {}
     for name in schema.domain:
-        told = found.of(name)
-        variance = np.maximum(told.error, _MIN_ERROR) ** 2
+        interval = found.of(name)
         table = project_to_simplex_weighted(
-            told.estimate, variance, total=max(1.0, float(told.estimate.sum()))
+            interval.estimate, np.maximum(interval.error, _MIN_ERROR) ** 2, total=_total(interval.estimate)
         )
-        columns[name] = total_variation(table, exact(told.marginal))
+        columns[name] = total_variation(table, exact(interval.marginal))
     pairs: dict[Clique, float] = {}
     for pair in dict.fromkeys(pair for item in items for pair in combinations(item.marginal.clique, 2)):
-        told = found.of(*pair)
-        table = project_to_simplex(told.estimate, total=max(1.0, float(told.estimate.sum())))
-        pairs[pair] = total_variation(table, exact(told.marginal))
+        interval = found.of(*pair)
+        table = project_to_simplex(interval.estimate, total=_total(interval.estimate))
+        pairs[pair] = total_variation(table, exact(interval.marginal))
     return columns, pairs
+
+
+def _total(estimate: npt.NDArray[np.float64]) -> float:
+    return max(1.0, float(estimate.sum()))
 
 
 def total_variation(first: Numbers, second: Numbers) -> float:

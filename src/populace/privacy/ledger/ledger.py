@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from populace.core.errors import LedgerError, OverBudget
+from populace.core.notebook_html import Bar, render_card
 from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.partition_selection import delta_price
@@ -42,6 +43,11 @@ class Ledger:
     """A file of accounts. Any number of processes may use it; each change is decided under one lock.
 
     Nothing is kept open between calls, so a ledger survives forks and may be used from several threads.
+
+    >>> import populace as pp
+    >>> ledger = pp.Ledger.open("ledger.db")
+    >>> ledger.open_account("people", epsilon=3, delta="1e-8").left_epsilon
+    Fraction(3, 1)
     """
 
     __slots__ = ("_books", "path")
@@ -73,6 +79,19 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                each.dataset,
+                f"{float(each.left_epsilon):g} of {float(each.epsilon):g}",
+                Bar(each.left_epsilon / each.epsilon),
+            ]
+            for each in self.accounts()
+        ]
+        return render_card(
+            f"Ledger {self.path}", {"accounts:": len(rows)}, header=("dataset", "ε left", ""), rows=rows
+        )
 
     def verify(self) -> int:
         """Check every row from the first to the last, and the checkpoint against them; return how many rows there are.

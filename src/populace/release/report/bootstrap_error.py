@@ -11,7 +11,8 @@ import numpy as np
 from populace.core.errors import PopulaceError
 from populace.core.marginals import Counts, Marginal, tabulate
 from populace.inference.factor import Table
-from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
+from populace.measurements.measurements import Measurement, Measurements
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.methods.fit_measurements import fit
 from populace.methods.registry import find_method
 from populace.release.report.comparison import LAPLACE, CodeColumns, NoiseShape, find_noise_shape

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.marginals import Counts, Marginal, tabulate
-from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
+from populace.measurements.measurements import Measurement, Measurements
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialCount
 from populace.release.statement.domain_fit import find_out_of_domain
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from populace.core.marginals import Marginal
 from populace.inference.gls.count_intervals import CountInterval, CountIntervals
-from populace.measurements.measurements import Measurements, combine_repeats, group_repeats
+from populace.measurements.measurements import Measurements
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from populace.measurements.measurements import Measurement, Measurements, combine_repeats, group_repeats
+from populace.measurements.measurements import Measurement, Measurements
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.range_columns import RangeColumn

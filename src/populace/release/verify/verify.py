@@ -70,6 +70,14 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
     First come the names and the digests of the files; where they are wrong, nothing is read further. With the `ledger`
     that paid for it, the folder is compared with what is booked there. `quick` leaves out drawing the rows and building
     the report again.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> asked = {"schema": pp.Schema.from_sizes({"smokes": 2}), "epsilon": 1, "delta": 0, "dataset": "smokers"}
+    >>> pp.synthesize(people, rows=300, **asked).save("release", report=False)
+    >>> pp.verify("release", quick=True).passed
+    True
     """
     folder = Path(folder)
     books = None if ledger is None else Ledger.existing(ledger)

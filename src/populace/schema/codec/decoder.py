@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from populace.schema.codec.cell_texts import Array, Numbers, pc, to_arrow, to_texts
 from populace.schema.codec.datetime_codec import format_temporal
-from populace.schema.codec.encoder import Codes, Encoder
 from populace.schema.codec.within_bin_draws import draw_values
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn, TemporalColumn, TimeColumn
@@ -26,17 +25,6 @@ from populace.schema.exact_numbers import format_decimal, parse_number
 EMPTY_LABEL = "(empty)"
 _INT64 = range(-(2**63), 2**63)
 _MOMENTS = {DateColumn: pa.date32(), DateTimeColumn: pa.timestamp("s"), TimeColumn: pa.time32("s")}
-
-
-def encode_values(column: Column, values: Array, *, decimal: str = ".") -> Codes:
-    """Return the code of every value; whatever lies outside the domain gets the declared code.
-
-    `decimal` is the mark that may stand in for the point in numbers written as text.
-
-    >>> encode_values(IntegerColumn(name="AGE", min=0, max=99), pa.array(["17", " 17.0", "120", "old", None])).tolist()
-    [17, 17, 99, 100, 100]
-    """
-    return Encoder(column)(values, decimal=decimal)
 
 
 def decode_codes(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Generator) -> Array:

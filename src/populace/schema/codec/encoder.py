@@ -82,6 +82,18 @@ class Encoder:
         return np.where(codes == _NONE, self._other, codes)
 
 
+def encode_values(column: Column, values: Array, *, decimal: str = ".") -> Codes:
+    """Return the code of every value; whatever lies outside the domain gets the declared code.
+
+    `decimal` is the mark that may stand in for the point in numbers written as text.
+
+    >>> from populace.schema.columns.numeric_columns import IntegerColumn
+    >>> encode_values(IntegerColumn(name="AGE", min=0, max=99), pa.array(["17", " 17.0", "120", "old", None])).tolist()
+    [17, 17, 99, 100, 100]
+    """
+    return Encoder(column)(values, decimal=decimal)
+
+
 def code_dtype(size: int) -> np.dtype[np.unsignedinteger[Any]]:
     """Return the smallest unsigned type that holds the codes 0 … size − 1.
 
@@ -149,17 +161,16 @@ class BinLookup:
             valid |= values > self._high
         if self._whole:
             valid &= values == np.floor(values)
-        levels = self._levels(np.where(valid, held, self._low))
+        held = np.where(valid, held, self._low)
+        if self._step is None:
+            levels = np.searchsorted(self._starts, held, side="right") - 1
+        else:
+            levels = (held.astype(np.int64) - int(self._low)) // self._step
         codes = np.where(valid, levels, _NONE)
         if len(self._special_values):
             place = np.searchsorted(self._special_values, values).clip(max=len(self._special_values) - 1)
             codes = np.where(self._special_values[place] == values, self._special_codes[place], codes)
         return codes
-
-    def _levels(self, values: Floats) -> Integers:
-        if self._step is None:
-            return np.searchsorted(self._starts, values, side="right") - 1
-        return (values.astype(np.int64) - int(self._low)) // self._step
 
 
 def _decimal_starts(column: DecimalColumn) -> Floats:

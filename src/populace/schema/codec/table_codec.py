@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from populace.schema.codec.cell_texts import Array, pc
 from populace.schema.codec.decoder import arrow_type, decode_codes
-from populace.schema.codec.encoder import Codes, Encoder
+from populace.schema.codec.encoder import Codes, Encoder, encode_values
 from populace.schema.codec.rule_repair import RuleRepair
 from populace.schema.codec.split_codes import join_variables, split_variables
 from populace.schema.conditions.derived_columns import RecodeTable
@@ -98,7 +98,7 @@ class TableCodec:
                 found[rule.text] = int(self._repair.violates(codes, rule).sum())
         for name, function in self._layout.functions.items():
             view = self._layout.view(name)
-            written = Encoder(function.column)(table[name])
+            written = encode_values(function.column, table[name])
             found[function.text] = int((written != view.codes[_table_cells(view, codes)]).sum())
         return found
 

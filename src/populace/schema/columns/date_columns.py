@@ -65,10 +65,6 @@ class TemporalColumn(StepColumn):
                 return Fraction(found // self.unit)
         return None
 
-    def text(self, value: int) -> str:
-        """Return days or seconds in the column's format."""
-        return DatetimeFormat(self.format or self.iso).text(value * self.unit)
-
     def iso_text(self, value: int) -> str:
         """Return days or seconds in ISO's format."""
         return DatetimeFormat(self.iso).text(value * self.unit)

@@ -203,7 +203,13 @@ class CodeSemantics:
 
     def ordered(self, operator: Operator, literal: Literal) -> Truth:
         """Say for each code whether its values lie on one side of a literal; special codes lie on none."""
-        intervals, limit = self._ordered_intervals(), self._compared_value(literal)
+        intervals = self.intervals
+        if intervals is None:
+            raise self.column.error(
+                "is categorical: its values have no order.",
+                hint='compare with == or in, or declare it as kind = "ordinal"',
+            )
+        limit = self._compared_value(literal)
         if operator in (Operator.BELOW, Operator.AT_LEAST):
             lower, upper = intervals.below(limit)
         else:
@@ -213,14 +219,6 @@ class CodeSemantics:
             raise self._cut_bin_error(int(torn[0]), operator, literal)
         truth = lower if operator in (Operator.BELOW, Operator.AT_MOST) else upper
         return np.append(truth, np.zeros(self.size - self.levels, dtype=np.bool_))
-
-    def _ordered_intervals(self) -> ValueIntervals:
-        if self.intervals is None:
-            raise self.column.error(
-                "is categorical: its values have no order.",
-                hint='compare with == or in, or declare it as kind = "ordinal"',
-            )
-        return self.intervals
 
     def _compared_value(self, literal: Literal) -> Fraction:
         if isinstance(self.column, CategoricalColumn):
@@ -279,15 +277,11 @@ def _value_intervals(column: Column) -> ValueIntervals | None:
     if isinstance(column, IntegerColumn) and column.split is not None:
         return _quotient_intervals(column, column.split)
     if isinstance(column, StepColumn):
-        return _step_intervals(column)
+        first = column.first_steps()
+        return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
     if isinstance(column, UnknownBins):
         return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
     return None
-
-
-def _step_intervals(column: StepColumn) -> ValueIntervals:
-    first = column.first_steps()
-    return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
 
 
 def _quotient_intervals(column: IntegerColumn, divisor: int) -> ValueIntervals:

@@ -61,7 +61,7 @@ class GemEstimator:
         self.groupings, self.domain = space.groupings, space.grouped_domain
         self.total = 1.0
         self._potentials = RulePotentials(space)
-        self._known = carry_totals(space, allowed=self._potentials.allowed)
+        self._known = carry_totals(space, allowed=self._potentials.allowed_cells)
         self._items: list[Measurement] = []
         self._observed: tuple[Observation, ...] = ()
         self._generator: GeneratorNetwork | None = None
@@ -73,13 +73,14 @@ class GemEstimator:
         observed = observe(self._items, domain=self._space.domain, groupings=self.groupings)
         # A cell in which no row can be holds noise alone.
         observed = tuple(
-            Observation(o.clique, o.values * self._potentials.allowed(o.clique), o.variance) for o in observed
+            Observation(o.clique, o.values * self._potentials.allowed_cells(o.clique), o.variance)
+            for o in observed
         )
         if self._known.rows is None:
             self.total = estimate_total(observed, domain=self.domain)
         else:
             self.total = max(1.0, float(self._known.rows))
-        self._observed = self._known.observed(observed, weight=_TOTALS_WEIGHT)
+        self._observed = self._known.add_to_observations(observed, weight=_TOTALS_WEIGHT)
 
     def refit(self, *, steps: int = ROUND_STEPS) -> None:
         """Go on training the generator, with all measurements so far."""
@@ -92,7 +93,9 @@ class GemEstimator:
         """Return the expected counts of any columns, as of the last refit; none where no row can be."""
         if self._generator is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        table = (self._generator.table(self._shares, clique) + _TRACE) * self._potentials.allowed(clique)
+        table = (self._generator.table(self._shares, clique) + _TRACE) * self._potentials.allowed_cells(
+            clique
+        )
         return np.asarray(self.total * table / table.sum())
 
     def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
