@@ -161,9 +161,9 @@ class Split:
                 "the shares of the pieces are not parts of one whole.",
                 hint="give shares above 0 that add up to 1",
             )
-        if len(self.shares) > LIMITS.max_split_pieces:
+        if len(self.shares) > LIMITS.max_pieces:
             raise UsageError(
-                f"{len(self.shares)} pieces are wanted; {LIMITS.max_split_pieces} is the most.",
+                f"{len(self.shares)} pieces are wanted; {LIMITS.max_pieces} is the most.",
                 hint="ask for fewer pieces",
             )
 
