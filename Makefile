@@ -47,6 +47,7 @@ check: setup ## format, lint, types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache --no-logo
+	@$(BIN)/python -m tests.architecture.dead_code
 
 format: setup ## rewrite the code in the house format
 	@$(BIN)/ruff format .

@@ -100,7 +100,7 @@ def test_how_rows_were_drawn_changes_no_word_about_cost(tmp_path: Path) -> None:
 
 def test_what_answers_are_about_changes_no_word_about_cost(tmp_path: Path) -> None:
     record = replace(made(tmp_path).measurements.record, public=PublicTable("p.csv", "0"))
-    answers = (MeasuredContent(), MeasuredContent(measured=((),), lent=(("a",), ("b",), ("a", "b"))))
+    answers = (MeasuredContent(), MeasuredContent(measured=((),), public_tables=(("a",), ("b",), ("a", "b"))))
     one, other = (
         compute_statement(record, schema=SCHEMA, answers=each, rows=4, rows_from=RowCountOrigin.NOISE)
         for each in answers

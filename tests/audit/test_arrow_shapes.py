@@ -306,7 +306,7 @@ def test_learning_asks_the_same_of_neighbours(
 ) -> None:
     """Open values and bins, learnt and measured: under frozen answers a hostile row changes no question."""
     name = secrets.token_hex(16)
-    monkeypatch.setattr("populace.privacy.ledger.run_record.secrets.token_hex", lambda size: name)
+    monkeypatch.setattr("populace.privacy.ledger.ledger.secrets.token_hex", lambda size: name)
     schema = Schema.parse(OPEN)
     valid = [cell or b"" for cell in TEXT] * 9
 

@@ -103,7 +103,7 @@ FORMS: dict[str, Callable[[list[Any], Path], Any]] = {
 def one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared within one run, under one random name."""
     name = secrets.token_hex(16)
-    monkeypatch.setattr("populace.privacy.ledger.run_record.secrets.token_hex", lambda size: name)
+    monkeypatch.setattr("populace.privacy.ledger.ledger.secrets.token_hex", lambda size: name)
 
 
 def run(data: Any, noise: RecordingNoise | ReplayingNoise, *, asked: str, ledger: Path) -> Estimates:

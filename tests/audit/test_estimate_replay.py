@@ -43,7 +43,7 @@ MUTE = {"stratum": "", "psu": 9, "weight": -1.0, "sex": "x", "age": 3, "income":
 def one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours are compared within one run, under one random name: it decides which donors are taken."""
     name = secrets.token_hex(16)
-    monkeypatch.setattr("populace.privacy.ledger.run_record.secrets.token_hex", lambda size: name)
+    monkeypatch.setattr("populace.privacy.ledger.ledger.secrets.token_hex", lambda size: name)
 
 
 def run(table: pa.Table, noise: RecordingNoise | ReplayingNoise, *, name: str, folder: Path) -> Estimates:

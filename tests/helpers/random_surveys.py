@@ -15,7 +15,7 @@ from populace.core.errors import SchemaError, UsageError
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.estimates_bundle import ERROR_COLUMNS, Estimates
-from populace.release.report.html_templates import embed_json
+from populace.release.report.html_templates import embed_json, to_plain
 from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
@@ -96,7 +96,7 @@ def run_survey(survey: Survey, *, folder: Path, seed: int, report: bool = True) 
     for row in found.rows:
         check_numbers(row)
     # What a report is made of; the page itself takes a second.
-    embed_json(found.document().to_json())
+    embed_json(to_plain(found.document()))
     out = folder / str(seed)
     found.save(out, report=report)
     failed = [check for check in verify(out).checks if not check.passed and check.name != "real noise"]

@@ -1,5 +1,6 @@
 """What mst and independent ask for, and what comes out, when the schema has rules and totals."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from populace.api.generate import release_from
 from populace.api.measure import measure
 from populace.core.errors import ResourceError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model_space import ModelSpace
@@ -191,7 +193,7 @@ def test_room_is_refused_only_where_a_large_cycle_would_close():
 
 
 def test_rules_that_cannot_be_modelled_are_refused_before_anything_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr("populace.inference.constraints.support.MAX_SUPPORT_CELLS", 5)
+    monkeypatch.setattr("populace.inference.constraints.support.LIMITS", replace(LIMITS, max_model_cells=5))
     with pytest.raises(ResourceError, match="the most is 5"):
         run(TEXT, tmp_path)
     assert not (tmp_path / "ledger.db").exists()

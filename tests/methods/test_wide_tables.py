@@ -11,10 +11,10 @@ from itertools import combinations
 import pytest
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Domain
 from populace.inference.graph.products import _cheapest_order
 from populace.methods.all_marginals import SmallTriples
-from populace.methods.method import MAX_COLUMNS
 from populace.methods.mst import MAX_PAIRS, MST, nearest_pairs
 from populace.methods.registry import METHODS
 from populace.methods.request_checks import check_method, check_noise_fits, check_query_rounds
@@ -99,8 +99,8 @@ def test_the_order_of_many_products_is_found_in_one_pass() -> None:
 
 
 def test_all_pairs_are_candidates_as_long_as_they_are_few() -> None:
-    names = list(columns(MAX_COLUMNS))
-    assert math.comb(MAX_COLUMNS, 2) <= MAX_PAIRS < math.comb(MAX_COLUMNS + 1, 2)
+    names = list(columns(LIMITS.max_paired_columns))
+    assert math.comb(LIMITS.max_paired_columns, 2) <= MAX_PAIRS < math.comb(LIMITS.max_paired_columns + 1, 2)
     assert list(nearest_pairs(names, most=MAX_PAIRS)) == list(combinations(names, 2))
     assert list(nearest_pairs(names[:1], most=MAX_PAIRS)) == []
 
@@ -117,11 +117,12 @@ def test_of_a_wide_table_the_nearest_pairs_are_candidates() -> None:
 
 @pytest.mark.parametrize("method", ["adaptive", "aim", "copula", "gem", "mwem", "pmw", "privbayes"])
 def test_methods_that_look_at_all_pairs_have_a_limit(method: str) -> None:
-    check_method(METHODS[method], Schema.from_sizes(columns(MAX_COLUMNS)), **SPENT)
+    check_method(METHODS[method], Schema.from_sizes(columns(LIMITS.max_paired_columns)), **SPENT)
     with pytest.raises(
-        UsageError, match=f"of {MAX_COLUMNS + 1} columns; {MAX_COLUMNS} is the most"
+        UsageError,
+        match=f"of {LIMITS.max_paired_columns + 1} columns; {LIMITS.max_paired_columns} is the most",
     ) as refused:
-        check_method(METHODS[method], Schema.from_sizes(columns(MAX_COLUMNS + 1)), **SPENT)
+        check_method(METHODS[method], Schema.from_sizes(columns(LIMITS.max_paired_columns + 1)), **SPENT)
     assert "--method mst" in refused.value.hint
 
 

@@ -62,7 +62,25 @@ class Limits:
 
     # methods
 
+    max_paired_columns: int = 512
+    """Columns of which all pairs are scored: 130,816 pairs take minutes."""
+    max_histogram_bins: int = 2**22
+    """Bins of a histogram: each is counted, drawn for, saved and shown with its interval."""
+    max_marginal_cells: int = 2**24
+    """Cells of a marginal that a workload names: its table of counts must be held."""
+    max_public_pair_cells: int = 2**25
+    """Cells of all pairs that are counted, or taken from a public table, and kept at once."""
+    max_areas: int = 2**16
+    """Areas of a partition over which rows are counted out: a model holds them together."""
+    max_demanded_rows: int = 2**26
+    """Rows that a schema may demand for all areas together, unless it allows more with max_rows."""
+
     # inference
+
+    max_model_cells: int = 2**24
+    """Cells of a model under rules: its tables must fit into memory."""
+    max_condition_boxes: int = 256
+    """Boxes into which a condition on released rows is cut: a model is asked about every one."""
 
     # sampling
 

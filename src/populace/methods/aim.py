@@ -13,7 +13,7 @@ from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.methods.method import MAX_COLUMNS, Method
+from populace.methods.method import Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
@@ -125,5 +125,5 @@ AIM = Method(
     title="Adaptive and iterative mechanism",
     reference="McKenna, Mullins, Sheldon and Miklau 2022",
     measure=measure_aim,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
 )

@@ -10,11 +10,11 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.histogram.histogram import MAX_BINS
 from populace.methods.histogram.histogram_model import field_groups_model
 from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
@@ -132,10 +132,10 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
             hint="declare smaller groups under [table] of the schema",
         )
     bins = sum(map(domain.cells, groups))
-    if bins > MAX_BINS:
+    if bins > LIMITS.max_histogram_bins:
         widest = max(groups, key=domain.cells)
         raise UsageError(
-            f"the groups have {bins:.4g} bins together; the most is {MAX_BINS}. "
+            f"the groups have {bins:.4g} bins together; the most is {LIMITS.max_histogram_bins}. "
             f"{' × '.join(widest)} has {domain.cells(widest):.4g} of them.",
             hint="put fewer columns into a group, or coarsen them",
         )

@@ -21,9 +21,6 @@ from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
-# All pairs of so many columns are 130,816; a method that scores every one of them takes minutes there.
-MAX_COLUMNS = 512
-
 Answers = tuple[Measurement | ReleasedRows | PublicMarginals, ...]
 
 
@@ -127,8 +124,8 @@ class Method:
     """For a method that can ask a workload in two rounds of weighted queries."""
     smallest_share: SmallestShare | None = None
     """For a method that lets the curator share out the budget."""
-    max_columns: int | None = None
-    """How many columns it can take, where it scores all pairs of them."""
+    scores_all_pairs: bool = False
+    """Whether it scores all pairs of columns, which takes too long for very many columns."""
     learns_domains: bool = True
     """Whether domains may be left to be learnt; without, its tables must be known before it spends."""
     meets_totals: bool = True

@@ -8,6 +8,7 @@ from fractions import Fraction
 from importlib import import_module
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Domain
 from populace.methods.method import Method, PublicTableUse
 from populace.methods.registry import METHODS
@@ -21,10 +22,10 @@ INFERENCES = ("tree", "gum")
 
 def check_method(method: Method, schema: Schema, *, epsilon: Fraction, delta: Fraction) -> None:
     """Refuse a schema or a budget that a method cannot work with."""
-    if method.max_columns is not None and len(schema.domain) > method.max_columns:
+    if method.scores_all_pairs and len(schema.domain) > LIMITS.max_paired_columns:
         raise UsageError(
             f"the method {method.name!r} scores all pairs of columns: of {len(schema.domain)} columns; "
-            f"{method.max_columns} is the most.",
+            f"{LIMITS.max_paired_columns} is the most.",
             hint="use --method mst or --method independent, or leave columns out of the schema",
         )
     if schema.unknown and not method.learns_domains:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from populace.core.errors import ResourceError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.methods.all_marginals import AllMarginals, SmallTriples
 from populace.methods.nist2018.query_rounds import (
@@ -30,8 +31,6 @@ from populace.schema.toml_table import TomlTable
 WORKLOAD_NAMES = ("pairs", "triples")
 # A triple of more cells is hardly ever worth its noise, and so many of them are all that a method looks through.
 MAX_TRIPLE_CELLS, MAX_TRIPLES = 2**16, 2**16
-# A marginal that is named may be larger, as long as its table of counts can be held.
-MAX_MARGINAL_CELLS = 2**24
 
 _ONE = Fraction(1)
 
@@ -245,9 +244,9 @@ def _read_marginals(
         parts = [schema.variables[name] for name in clique if name not in bins]
         cells = math.prod(part.size for part in parts if not part.domain_learnt)
         cells *= math.prod(own.size for own in bins.values())
-        if cells > MAX_MARGINAL_CELLS:
+        if cells > LIMITS.max_marginal_cells:
             raise UsageError(
-                f"{table.place} has {cells} cells; {MAX_MARGINAL_CELLS} is the most.",
+                f"{table.place} has {cells} cells; {LIMITS.max_marginal_cells} is the most.",
                 hint="name fewer columns, or coarsen them in the schema",
             )
         weights[clique] = _parse_weight(each.get("weight", 1), place=table.place)

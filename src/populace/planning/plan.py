@@ -14,10 +14,11 @@ import numpy as np
 
 from populace.api.request import as_schema, list_private_datasets, resolve_ledger
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
 from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
-from populace.methods.method import MAX_COLUMNS, Method
+from populace.methods.method import Method
 from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
 from populace.planning.coarser_columns import can_be_coarser, describe_coarsening
@@ -268,7 +269,7 @@ def _check_size(schema: Schema) -> None:
     """Refuse a schema that no plan could be made for in minutes: populations are invented code by code, many times."""
     codes = sum(schema.domain.values())
     for count, what, most in (
-        (len(schema.domain), "columns", MAX_COLUMNS),
+        (len(schema.domain), "columns", LIMITS.max_paired_columns),
         (codes, "codes", MAX_PLANNED_CODES),
     ):
         if count > most:

@@ -1,4 +1,4 @@
-"""How rows were drawn from a fitted model, in words: which of them, and how often. None of it costs budget."""
+"""How rows were drawn from a fitted model, in words: which of them, and how often. It costs no budget."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypedDict
 
+from populace.core.number_format import format_number, format_percent
 from populace.schema.schema import Schema
 
 # Rows that are a smaller share of the model's are flagged.
@@ -76,19 +77,20 @@ class ImplicatesLine(TypedDict):
 
 def describe_total(rows: int, rows_from: RowCountOrigin, selection: RowSelection | None) -> str:
     """Return the number of synthetic rows as a statement tells it."""
+    number = f"The number of synthetic rows, {format_number(rows)},"
     if rows_from is RowCountOrigin.NOISE:
         of = "" if selection is None else " of the rows that meet the condition"
-        return f"The {rows} synthetic rows follow a noisy count{of}; the real number of rows is protected."
+        return f"{number} is a noisy count{of}; the real number is protected."
     if rows_from is RowCountOrigin.NONE:
         return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
     if rows_from is RowCountOrigin.ROOM:
         return (
-            f"The {rows} synthetic rows are as many as the machine that drew them has memory for. The noisy count asks "
-            "for more: it is mostly noise. The real number of rows is protected."
+            f"{number} is limited by memory: the noisy count was larger, and is mostly noise. The real number is "
+            "protected."
         )
     if rows_from is RowCountOrigin.TOTALS:
-        return f"The {rows} synthetic rows are as many as the schema declares public; that number is not protected."
-    return f"The curator chose to make {rows} synthetic rows; the real number of rows is protected."
+        return f"{number} is declared public in the schema and not protected."
+    return f"{number} was chosen by the curator; the real number is protected."
 
 
 def describe_selection(selection: RowSelection) -> SelectionLine:
@@ -101,7 +103,7 @@ def describe_selection(selection: RowSelection) -> SelectionLine:
         condition=selection.where,
         share=selection.share,
         text=f"Only rows where {selection.where} are released: the model's rows given that this holds, about "
-        f"{100 * selection.share:.3g} % of them. The condition was applied to the model, not to the data: it costs "
+        f"{format_percent(selection.share)} of them. The condition was applied to the model, not to the data: it costs "
         "nothing, and everybody in the data is protected as before.",
     )
 
@@ -121,6 +123,6 @@ def warn_of_rare_rows(selection: RowSelection) -> list[str]:
     if selection.share >= MIN_COMMON_SHARE:
         return []
     return [
-        f"Rows where {selection.where} are only {100 * selection.share:.2g} % of the model's rows: noise may have made "
-        "most of what they show."
+        f"Rows where {selection.where} are only {format_percent(selection.share)} of the model's rows: what they "
+        "show may be mostly noise."
     ]

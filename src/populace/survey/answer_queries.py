@@ -93,8 +93,9 @@ def _ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> Answers:
 def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
     """Yield the rows of one query: one for each group, and for each value or quantile in it."""
     question = totals.question
-    query, values = question.query, _list_values(question)
-    possible = possible_range(query, question.design.schema)
+    query, schema, axis = question.query, question.design.schema, question.values
+    values = [] if axis is None else [(axis.column, text) for text in list_group_labels(schema, axis.column)]
+    possible = possible_range(query, schema)
     for number, group in _list_groups(question):
         size, error = totals.size(number)
         lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * error
@@ -110,7 +111,7 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                     )
         else:
             for place in range(totals.found.values.shape[1]):
-                own = group if values is None else (*group, values[place])
+                own = (*group, *values[place : place + 1])
                 value, gradient = totals.found.values[number, place], totals.found.gradient[number, place]
                 if lost or not np.isfinite(value) or not np.isfinite(gradient).all():
                     yield make_suppressed_row(query.name, group=own)
@@ -202,10 +203,3 @@ def _list_groups(question: SumQuestion) -> Iterator[tuple[int, Group]]:
     for number, (cell, can) in enumerate(zip(product(*texts), question.possible.ravel(), strict=True)):
         if can:
             yield number, tuple(zip(names, cell, strict=True))
-
-
-def _list_values(question: SumQuestion) -> list[tuple[str, str]] | None:
-    axis = question.values
-    if axis is None:
-        return None
-    return [(axis.column, text) for text in list_group_labels(question.design.schema, axis.column)]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Grouping
-from populace.inference.constraints.boxes import MAX_BOXES, cut_into_boxes, cut_table
+from populace.inference.constraints.boxes import cut_into_boxes, cut_table
 from populace.inference.constraints.conditional_model import (
     MIN_SHARE,
     ConditionalModel,
@@ -202,10 +203,10 @@ def test_alternatives_take_one_box_each() -> None:
 
 
 def test_too_many_boxes_are_refused() -> None:
-    size = MAX_BOXES + 2
+    size = LIMITS.max_condition_boxes + 2
     classes = {name: Grouping(name, tuple(range(size))) for name in "ab"}
     higher = Rule(text="a > b", clique=("a", "b"), allowed=np.tri(size, k=-1, dtype=bool))
-    with pytest.raises(UsageError, match=f"a > b falls into more than {MAX_BOXES} cases"):
+    with pytest.raises(UsageError, match=f"a > b falls into more than {LIMITS.max_condition_boxes} cases"):
         cut_into_boxes(Rules(classes=classes, rules=(higher,)), text="a > b")
 
 

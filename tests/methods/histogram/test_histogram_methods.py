@@ -198,7 +198,7 @@ def test_told_rows_that_were_not_paid_for_do_not_verify(tmp_path):
     ):
         release = kept[method]
         forged = replace(release.measurements, released_rows=told)
-        model = replace(release.model, measurements=forged.digest)
+        model = replace(release.model, measurements_digest=forged.digest)
         replace(release, measurements=forged, model=model).save(tmp_path / f"{number}", report=False)
         (failed,) = (check for check in verify(tmp_path / f"{number}").checks if not check.passed)
         assert (failed.name, why in failed.detail) == ("measurements", True)

@@ -98,7 +98,7 @@ def paged(statement: Statement) -> str:
                 PartitionSelection(DiscreteLaplace(Fraction(9)), 200),
             ],
             {"noise": "0.0025", "keys": "0.0075"},
-            "of which 0.0075 for values or rows that one person alone has, and 0.0025 for noise",
+            "of which 0.0075 for values or rows of one person alone, and 0.0025 for noise",
         ),
     ],
     ids=["nothing asked", "pure", "noise", "some noise", "keys", "both"],
@@ -260,8 +260,8 @@ def test_noise_stays_within_its_reach_19_times_of_20(mechanism: Noise) -> None:
         ("10", "1e-9", "clearly different probability", 1),
         ("30", "1e-9", "hardly a protection", 1),
         ("5", "0", "hardly a protection", 1),
-        ("1", "1e-4", "With probability 0.0001 nothing is promised", 1),
-        ("30", "1e-2", "With probability 0.01 nothing is promised", 2),
+        ("1", "1e-4", "With probability 0.0001 there is no guarantee", 1),
+        ("30", "1e-2", "With probability 0.01 there is no guarantee", 2),
     ],
 )
 def test_weak_promises_are_called_weak(
@@ -305,7 +305,7 @@ def test_a_unit_called_row_reads_well(
 def test_the_page_gives_values_and_says_where_to_look_further(made: tuple[RunRecord, Schema]) -> None:
     page = paged(told(*made))
     assert "| synthetic rows | 100 (a noisy count; the real number is protected) |" in page
-    assert re.search(r"\| measure 5 columns \| ± \d+ rows, 19 of 20 times \(integer Gaussian noise of", page)
+    assert re.search(r"\| measure 5 columns \| ± \d+ rows \(integer Gaussian noise of", page)
     for words in ("report.html", "Made by populace 0.0", "populace ledger show"):
         assert words in page
 
@@ -333,7 +333,7 @@ def test_the_plain_reading_is_the_exact_trade_off(tmp_path: Path, epsilon: str, 
     record = releases.measure(table, schema, ledger=tmp_path / "l.db", epsilon=epsilon, delta=delta).record
     alphas = np.concatenate([np.geomspace(1e-9, 0.5, 4000), np.linspace(0.5, 0.999, 500)])
     excess = max(
-        bound_membership_power(record, false_alarms=a) - math.exp(float(epsilon)) * a for a in alphas
+        bound_membership_power(record, false_positives=a) - math.exp(float(epsilon)) * a for a in alphas
     )
     assert excess <= float(delta) * (1 + 1e-6) + 1e-12
     assert excess >= float(delta) * 0.99 - 1e-9
@@ -341,9 +341,9 @@ def test_the_plain_reading_is_the_exact_trade_off(tmp_path: Path, epsilon: str, 
 
 def test_the_reading_is_rounded_up(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
-    found = bound_membership_power(record, false_alarms=0.05)
+    found = bound_membership_power(record, false_positives=0.05)
     assert 0.071 < found < 0.072
-    assert "at most 7.2 of 100" in told(record, schema)["reading"]
+    assert "at most 7.2 % power" in told(record, schema)["reading"]
 
 
 def test_replace_one_and_ids_are_told(made: tuple[RunRecord, Schema]) -> None:
@@ -356,7 +356,7 @@ def test_replace_one_and_ids_are_told(made: tuple[RunRecord, Schema]) -> None:
     assert statement["rows_per_unit"] == 3
     trusted = told(record, schema)
     assert any("trusted, not checked" in line for line in trusted["not_covered"])
-    assert "added to the data or taken out of it" in describe_guarantee(trusted)
+    assert "added to the data or removed" in describe_guarantee(trusted)
 
 
 def test_what_is_not_covered(made: tuple[RunRecord, Schema]) -> None:
@@ -365,7 +365,7 @@ def test_what_is_not_covered(made: tuple[RunRecord, Schema]) -> None:
         "overlap must share one account",
         "header",
         "“income” was declared",
-        "not a breach",
+        "Statistical inference is not prevented",
         "memory",
     ):
         assert words in lines
@@ -389,7 +389,7 @@ def test_a_rehearsal_is_stamped_everywhere(made: tuple[RunRecord, Schema]) -> No
     assert statement["stamp"] == REHEARSAL_STAMP == "REHEARSAL – noise was repeatable; not private"
     assert REHEARSAL_STAMP in paged(statement).splitlines()[0]
     assert REHEARSAL_STAMP in statement["not_covered"][0]
-    assert describe_guarantee(statement).startswith("Nothing is promised")
+    assert describe_guarantee(statement).startswith("No guarantee")
     assert REHEARSAL_STAMP not in paged(told(record, schema))
 
 

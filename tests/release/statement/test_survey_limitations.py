@@ -20,12 +20,12 @@ def words(design):
 def test_cut_weights_make_totals_too_small_and_means_lean():
     told = words('[design]\nweights = "weight"\nmax_weight = 30\n')
     assert "above 30 counted as 30: totals and counts are too small by what was cut off" in told
-    assert "as means are, leans towards light rows" in told
+    assert "weighted means are biased towards rows of small weight" in told
 
 
 def test_a_declared_secret_sample_is_said_not_to_be_used():
     told = words('[design]\nsampling = { design = "simple", share = 0.1 }\n')
-    assert "each school was drawn in secret is declared, and was not used" in told
+    assert "each school was sampled in secret is declared, and was not used" in told
     assert "drawn in secret" not in words("[design]")
 
 

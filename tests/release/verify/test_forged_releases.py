@@ -39,7 +39,8 @@ def fuzz(source: Path, place: Path, *, seed: int, mutations: int, monkeypatch: p
             assert code == 0 or verdict is None or not verdict.verified
             assert time.process_time() - start < 5, (number, told)
             found.add(code)
-    assert found >= {0, 2}
+    # The words of an older format are not compared, so that none of its folders is verified without a ledger.
+    assert found >= {0 if source.parent == NEWEST else 4, 2}
 
 
 @pytest.mark.parametrize(("kind", "mutations"), [("public", 110), ("estimates", 50), ("parquet", 40)])

@@ -210,3 +210,12 @@ def test_files_that_are_no_designs_are_refused(tmp_path: Path) -> None:
             Design.load(path, schema=SCHEMA)
     with pytest.raises(UsageError, match="not valid TOML"):
         parsed("[design\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("most_weight", "max_weight"), ("most_effect", "max_design_effect")]
+)
+def test_a_key_that_was_renamed_is_refused_by_its_new_name(old: str, new: str) -> None:
+    with pytest.raises(SchemaError, match=f"{old} is now named {new}") as refused:
+        Design.parse(f"[design]\n{old} = 4\n", schema=Schema.from_sizes({"A": 2}))
+    assert new in refused.value.hint

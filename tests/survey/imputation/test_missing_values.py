@@ -33,11 +33,12 @@ from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_notes import SUPPRESSED
-from populace.survey.imputation.imputation_error import ImputationCells, NoisyGroupSums
+from populace.survey.imputation.imputation_error import ImputationCells
 from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
 from populace.survey.imputation.matching_cells import cells_where, merge_small_cells
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.smooth_questions import Donors
+from populace.survey.variance.linearization import NoisySum
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, distribution_draws
 from tests.helpers.sampled_cases import sample_cases
 
@@ -432,8 +433,8 @@ def test_the_imputation_error_is_that_of_the_formula(donors: int | None, again: 
         deviation=1e-6,
     )
 
-    def told(values: np.ndarray) -> NoisyGroupSums:
-        return NoisyGroupSums(values=values, mechanism=DiscreteLaplace(Fraction(1, 1000)), step=1e-9)
+    def told(values: np.ndarray) -> NoisySum:
+        return NoisySum(values=values, mechanism=DiscreteLaplace(Fraction(1, 1000)), step=1e-9)
 
     cells = ImputationCells(
         cut=cut,

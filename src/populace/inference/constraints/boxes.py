@@ -7,11 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.schema.conditions.rules import Allowed, Rules
-
-# A model is asked about every box.
-MAX_BOXES = 256
 
 Box = Mapping[str, Allowed]
 
@@ -25,9 +23,9 @@ def cut_into_boxes(rules: Rules, *, text: str) -> list[Box]:
     for rule in rules.rules:
         parts = cut_table(rule.clique, rule.allowed)
         found = [both for box in found for part in parts if (both := _intersect(box, part)) is not None]
-        if len(found) > MAX_BOXES:
+        if len(found) > LIMITS.max_condition_boxes:
             raise UsageError(
-                f"{text} falls into more than {MAX_BOXES} cases.",
+                f"{text} falls into more than {LIMITS.max_condition_boxes} cases.",
                 hint="compare columns with values instead of with each other, or say it with fewer alternatives",
             )
     return found

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import ResourceError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Domain
 from populace.inference.constraints.redundant_rules import drop_redundant_rules
 from populace.inference.factor import AxisMap
@@ -16,8 +17,6 @@ from populace.inference.graph.junction_tree import junction_tree
 from populace.inference.graph.propagation import FORBIDDEN, Propagation
 from populace.inference.model_space import ModelSpace
 from populace.schema.conditions.rules import Allowed, Rules
-
-MAX_SUPPORT_CELLS = 2**24
 
 Lookup = npt.NDArray[np.int64]
 
@@ -87,8 +86,8 @@ def class_lookups(space: ModelSpace) -> dict[str, Lookup]:
 
 def check_model_size(cells: int) -> None:
     """Refuse tables that would not fit into memory."""
-    if cells > MAX_SUPPORT_CELLS:
+    if cells > LIMITS.max_model_cells:
         raise ResourceError(
-            f"the rules and measured tables need a model of {cells} cells; the most is {MAX_SUPPORT_CELLS}.",
+            f"the rules and measured tables need a model of {cells} cells; the most is {LIMITS.max_model_cells}.",
             hint="state rules over fewer columns, or measure smaller tables",
         )

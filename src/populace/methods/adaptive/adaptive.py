@@ -19,7 +19,7 @@ from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG as CONFIG
 from populace.methods.adaptive.pair_screen import PairScreen
 from populace.methods.adaptive.triples import measure_triples
 from populace.methods.independent import measure_columns
-from populace.methods.method import MAX_COLUMNS, Method, PublicTableUse
+from populace.methods.method import Method, PublicTableUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import (
     ColumnCosts,
@@ -251,6 +251,6 @@ ADAPTIVE = Method(
     reference="populace; docs/methods/adaptive.md",
     measure=measure_adaptive,
     public=PublicTableUse.OPTIONAL,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
     adapts_pair_count=True,
 )

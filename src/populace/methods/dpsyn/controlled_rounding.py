@@ -13,11 +13,6 @@ from populace.inference.model import Model
 from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
 from populace.schema.conditions.rules import Allowed
 
-# Areas that a model has to hold together.
-MAX_AREAS = 2**16
-# Rows that the schema may demand for all areas together, unless it allows more with max_rows.
-MAX_DEMANDED_ROWS = 2**26
-
 
 def round_area_counts(
     expected: Table,

@@ -11,24 +11,22 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.methods.dpsyn.controlled_rounding import MAX_AREAS, MAX_DEMANDED_ROWS
 from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
 from populace.methods.dpsyn.dpsyn_model import dpsyn_model
-from populace.methods.method import MAX_COLUMNS, DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
+from populace.methods.method import DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
-# All pairs are counted, or taken from the public table, and kept at once.
-MAX_PAIR_CELLS = 2**25
 # Rows are fitted to a table of a group up to here.
 MAX_GROUP_CELLS = 2**16
 
@@ -155,9 +153,9 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     sizes = list(map(schema.domain.cells, units))
     pair_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     cells = pair_cells + schema.domain.cells(schema.partition)
-    if cells > MAX_PAIR_CELLS:
+    if cells > LIMITS.max_public_pair_cells:
         raise UsageError(
-            f"all pairs and the partition have {cells:.4g} cells together; the most is {MAX_PAIR_CELLS}.",
+            f"all pairs and the partition have {cells:.4g} cells together; the most is {LIMITS.max_public_pair_cells}.",
             hint="coarsen the largest columns, declare smaller groups, or use --method auto",
         )
     _check_partition_rows(schema)
@@ -165,15 +163,15 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
 
 def _check_partition_rows(schema: Schema) -> None:
     """Refuse numbers of rows by area that all areas together cannot have."""
-    areas, most = schema.domain.cells(schema.partition), max(MAX_DEMANDED_ROWS, schema.max_rows or 0)
+    areas, most = schema.domain.cells(schema.partition), max(LIMITS.max_demanded_rows, schema.max_rows or 0)
     for key, given in (
         ("partition_least", schema.partition_least),
         ("partition_step", schema.partition_step),
     ):
-        if given is not None and areas > MAX_AREAS:
+        if given is not None and areas > LIMITS.max_areas:
             raise UsageError(
                 f"{key} is given, but the partition has {areas:.4g} areas; rows are counted out over at most "
-                f"{MAX_AREAS}.",
+                f"{LIMITS.max_areas}.",
                 hint=f"leave {key} out, or name fewer or coarser columns in the partition",
             )
         if given is not None and given * areas > most:
@@ -231,7 +229,7 @@ DPSYN = Method(
     can_use_delta=can_use_delta,
     public=PublicTableUse.REQUIRED,
     workload=WorkloadUse.NONE,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
     learns_domains=False,
     unplannable="starts from a public table, and what that saves depends on how like the private one it is",
     describe_public_use=_describe_public_use,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Counts
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import (
@@ -24,7 +25,6 @@ from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.dpsyn.controlled_rounding import (
-    MAX_AREAS,
     condition_on_areas,
     round_area_counts,
 )
@@ -61,7 +61,7 @@ def dpsyn_model(
     if only_combinations:
         public = None
     areas = tuple(name for name in space.domain if name in schema.partition)
-    if space.totals or space.domain.cells(areas) > MAX_AREAS:
+    if space.totals or space.domain.cells(areas) > LIMITS.max_areas:
         areas = ()
     model = fit_model(
         shrink_partition_sums(items, schema.partition, public=public),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
@@ -16,9 +17,6 @@ from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
-
-# Every bin is counted, drawn for, saved and shown with its interval.
-MAX_BINS = 2**22
 
 
 def measure_histogram(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -51,9 +49,10 @@ def measure_histogram_exponential(
 def check_histogram(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     """Refuse, from public facts alone, a histogram that would be too large."""
     bins = schema.domain.cells(schema.domain)
-    if bins > MAX_BINS:
+    most = LIMITS.max_histogram_bins
+    if bins > most:
         raise UsageError(
-            f"a histogram over {len(schema.domain)} columns has {bins:.4g} bins; the most is {MAX_BINS}.",
+            f"a histogram over {len(schema.domain)} columns has {bins:.4g} bins; the most is {most}.",
             hint="leave out or coarsen columns, or use --method auto; --method stability counts only rows that occur",
         )
 

@@ -16,7 +16,7 @@ from populace.methods.literature.multiplicative_weights import (
     fit_multiplicative_weights,
     is_dense,
 )
-from populace.methods.method import MAX_COLUMNS, Method
+from populace.methods.method import Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import MAX_TREE_CELLS, workload_candidates
 from populace.methods.selection.choose_in_rounds import choose_in_rounds
@@ -103,5 +103,5 @@ MWEM = Method(
     reference="Hardt, Ligett and McSherry 2012",
     measure=measure_mwem,
     fit=fit_multiplicative_weights,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
 )

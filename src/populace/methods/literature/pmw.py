@@ -18,7 +18,7 @@ from populace.methods.literature.multiplicative_weights import (
     fit_multiplicative_weights,
 )
 from populace.methods.literature.mwem import start_estimate
-from populace.methods.method import MAX_COLUMNS, Method
+from populace.methods.method import Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_TREE_CELLS,
@@ -127,5 +127,5 @@ PMW = Method(
     reference="Hardt and Rothblum 2010",
     measure=measure_pmw,
     fit=fit_multiplicative_weights,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
 )

@@ -13,7 +13,7 @@ from populace.inference.fit.estimator import Estimator
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
+from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
@@ -140,5 +140,5 @@ PRIVBAYES = Method(
     reference="Zhang, Cormode, Procopiuc, Srivastava and Xiao 2017",
     measure=measure_privbayes,
     workload=WorkloadUse.NONE,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
 )

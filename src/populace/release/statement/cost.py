@@ -1,4 +1,4 @@
-"""What a run asked and what it paid, in the words of people who know columns and pairs.
+"""The stages of a run's budget: what was asked, with which noise, and for which share.
 
 The prices and the noise are the ledger's. It books "12 marginals"; which they were stands in the measurements.
 """
@@ -99,7 +99,7 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
 def margin_of_error(
     mechanism: DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection,
 ) -> int:
-    """Return the whole number of rows that noise stays within 19 times of 20.
+    """Return the 95 % margin of error of noise, in whole rows.
 
     >>> from fractions import Fraction
     >>> margin_of_error(DiscreteGaussian(Fraction(100))), margin_of_error(DiscreteLaplace(Fraction(10)))
@@ -147,7 +147,7 @@ def _describe_question(group: _Group, *, seen: set[Clique], later: Sequence[_Gro
     if group.verb == "choose":
         return _describe_choice(group, later=later)
     if group.step > 1:
-        return f"add up {group.answers} sums over rows" if group.answers > 1 else group.lines[0]["what"]
+        return f"measure {group.answers} sums over rows" if group.answers > 1 else group.lines[0]["what"]
     if group.verb == "measure":
         return f"measure {_describe_tables(group, seen=seen)}"
     if group.verb == "discover":
@@ -156,7 +156,7 @@ def _describe_question(group: _Group, *, seen: set[Clique], later: Sequence[_Gro
         more = f" and {len(group.lines) - 1} more" if len(group.lines) > 1 else ""
         return f"answer {group.lines[0]['what']}{more}"
     if group.verb == "score":
-        return f"compare {group.answers} tables with what was known before"
+        return f"score {group.answers} marginals against the current model"
     return f"{group.verb} {group.lines[0]['what']}" + (", …" if len(group.lines) > 1 else "")
 
 
@@ -225,22 +225,24 @@ def _describe_noise(group: _Group) -> str:
     if group.step > 1:
         return _describe_sum_noise(group)
     if group.verb == "smooth":
-        return "follows a bound on the rows, which is private"
+        return "scaled to a private smooth bound"
     if group.lines[0]["what"].startswith(BOUND_QUESTION):
-        return "its logarithm, with noise"
+        return "logarithm of the bound, with noise"
     for mechanism in group.laws:
         if not isinstance(
             mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
         ):
-            return "drawn at random, strong ones likelier"
+            return "exponential mechanism"
         near.append(margin_of_error(mechanism))
         above = (
-            f"; told above {mechanism.threshold} rows" if isinstance(mechanism, PartitionSelection) else above
+            f"; released above {mechanism.threshold} rows"
+            if isinstance(mechanism, PartitionSelection)
+            else above
         )
     least, most = min(near), max(near)
     if least < most:
-        return f"± {least} to {most} rows, 19 of 20 times{above}"
-    return f"± {most} {'row' if most == 1 else 'rows'}, 19 of 20 times{above}"
+        return f"± {least} to {most} rows{above}"
+    return f"± {most} {'row' if most == 1 else 'rows'}{above}"
 
 
 def _describe_sum_noise(group: _Group) -> str:
@@ -252,4 +254,4 @@ def _describe_sum_noise(group: _Group) -> str:
     ]
     least, most = (f"{end:.3g}" for end in (min(near), max(near)))
     told = least if least == most else f"{least} to {most}"
-    return f"± {told} times the most that one row can add, 19 of 20 times"
+    return f"± {told} times the largest contribution of one row"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from populace.core.number_format import format_percent, format_percent_bound
 from populace.measurements.measurements import Measurement, Measurements
 from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.schema.columns.column import Column, Origin
@@ -46,9 +47,10 @@ class OutOfDomain:
             held = "a value that the schema does not declare"
         beside = f"“{written}” itself" if written else "an empty cell"
         released = f"“{written}”" if written else "empty cells"
+        share = f"{format_percent(self.share)} of the rows (± {format_percent_bound(self.margin)})"
         return (
-            f"About {_percent(self.share)} of the rows (± {_percent(self.margin)}) lie outside the domain of "
-            f"“{self.column.name}”: they hold {held}, or {beside}, and are {released} here."
+            f"About {share} lie outside the domain of “{self.column.name}”: they hold {held}, or {beside}, and are "
+            f"{released} here."
         )
 
     @property
@@ -124,12 +126,3 @@ def _standard_deviation(item: Measurement, cells: int) -> float:
 def _laplace_quantile(tail: float) -> float:
     """Return how many standard deviations Laplace noise exceeds with this probability, on one side."""
     return math.log(1 / (2 * tail)) / math.sqrt(2)
-
-
-def _percent(share: float) -> str:
-    """Return a share in words, never as none.
-
-    >>> _percent(0.983), _percent(0.0449), _percent(0.00001)
-    ('98 %', '4.5 %', '0.1 %')
-    """
-    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{max(100 * share, 0.1):.1f} %"

@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any, NotRequired, TypedDict
 
 from populace.core.number_format import format_exact
 from populace.privacy.accounting.mechanisms import PartitionSelection
-from populace.privacy.accounting.privacy_loss import Currency, cap
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.row_selection import (
@@ -29,6 +27,12 @@ from populace.release.row_selection import (
 )
 from populace.release.statement.limitations import list_limitations, list_omissions
 from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.membership_test import (
+    MIN_UNPROTECTED_POWER,
+    MIN_WEAK_POWER,
+    bound_membership_power,
+    describe_membership_test,
+)
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.range_columns import OutOfRange, RangeColumn
@@ -38,12 +42,8 @@ from populace.schema.unit import Neighbours
 
 # The number of the rules by which statements, codebooks and manifests are made. Whoever changes a number or a word of
 # them raises it, and freezes releases of the new format: tests/golden/releases/make.py.
-RELEASE_FORMAT = 2
+RELEASE_FORMAT = 3
 REHEARSAL_STAMP = "REHEARSAL – noise was repeatable; not private"
-FALSE_POSITIVE_RATE = 0.05
-# Blind guessing finds 5 of 100. From these shares found on, a promise may no longer call two outcomes nearly alike.
-MIN_WEAK_POWER = 0.2
-MIN_UNPROTECTED_POWER = 0.5
 # Above this, or above a tenth of one row, δ is flagged.
 MAX_USUAL_DELTA = Fraction(1, 10**5)
 
@@ -157,9 +157,7 @@ def compute_statement(
     """
     epsilon, delta = record.guarantee
     # Rounded up: the statement may say that more can be found than can, never less.
-    found = min(
-        math.ceil(1000 * bound_membership_power(record, false_alarms=FALSE_POSITIVE_RATE)) / 1000, 1.0
-    )
+    found = min(math.ceil(1000 * bound_membership_power(record)) / 1000, 1.0)
     statement = Statement(
         format=f"populace statement {form}",
         stamp=REHEARSAL_STAMP if record.rehearsal else None,
@@ -175,7 +173,7 @@ def compute_statement(
         method=record.method,
         total=TotalLine(rows=rows, origin=rows_from.value, text=describe_total(rows, rows_from, selection)),
         found=found,
-        reading=_describe_membership_test(record, found=found),
+        reading=describe_membership_test(record.unit, power=found),
         warnings=[
             *_list_warnings(
                 delta, found=found, rows=rows if rows_from is RowCountOrigin.NOISE else 0, schema=schema
@@ -236,48 +234,29 @@ def round_down_to_float(value: Fraction) -> float:
 
 
 def describe_guarantee(statement: Statement) -> str:
-    """Return the guarantee in one sentence, and in no kinder words than it deserves."""
+    """Return the guarantee in one sentence, in terms as strong as it deserves and no stronger."""
     guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
-    whom = f"any one {statement['unit']}{rows}"
+    unit = f"any one {statement['unit']}{rows}"
     if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
-        change = f"had {whom} been replaced by another"
+        change = f"had {unit} been replaced by another"
     else:
-        change = f"had {whom} been added to the data or taken out of it"
+        change = f"had {unit} been added to the data or removed"
     if statement["found"] >= MIN_UNPROTECTED_POWER:
-        likely = "This is hardly a protection: everything here may have come out very differently"
+        likely = "This is hardly a protection: the results could have been very different"
     elif statement["found"] >= MIN_WEAK_POWER:
-        likely = "Everything here could also have come out, but with a clearly different probability,"
+        likely = "The protection is weak: the results would have had a clearly different probability"
     else:
-        likely = "Everything here would have come out with nearly the same probability"
-    told = f"{likely} {change} ({guarantee})."
+        likely = "The results would have had nearly the same probability"
+    sentence = f"{likely} {change} ({guarantee})."
     if Fraction(statement["delta_exact"]) > MAX_USUAL_DELTA:
-        told = f"With probability {statement['delta_exact']} nothing is promised; otherwise {told[0].lower()}{told[1:]}"
-    return (
-        f"Nothing is promised: this is a rehearsal. A real run would say: {told}"
-        if statement["stamp"]
-        else told
-    )
-
-
-def bound_membership_power(record: RunRecord, *, false_alarms: float) -> float:
-    """Return the most that any test can detect at a given rate of false alarms, under the run's guarantee.
-
-    Gaussian: Φ(Φ⁻¹(α) + μ), the exact trade-off curve at the cap μ² that (ε, δ) allows. Otherwise, for (ε, δ):
-    min(e^ε·α + δ, 1 − e^−ε·(1 − δ − α)). Sources: Dong, Roth and Su 2022, section 2; Kairouz, Oh and
-    Viswanath 2015, section 2. The part κ of δ for keys moves both probabilities by at most κ: docs/proofs/discover.md.
-    """
-    kept, slack = record.guarantee
-    currency, most = cap(kept, slack - record.keys)
-    if currency is Currency.GDP:
-        normal = NormalDist()
-        keys = float(record.keys)
-        alarms = false_alarms / (1 - keys)
-        return min(1.0, keys + normal.cdf(normal.inv_cdf(alarms) + math.sqrt(most)) if alarms < 1 else 1.0)
-    epsilon, delta = float(kept), float(slack)
-    # e^1000 is no float; above that the second bound is the smaller one anyway.
-    first = math.exp(min(epsilon, 700.0)) * false_alarms + delta
-    return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_alarms), 1.0)
+        sentence = (
+            f"With probability {statement['delta_exact']} there is no guarantee; otherwise "
+            f"{sentence[0].lower()}{sentence[1:]}"
+        )
+    if statement["stamp"]:
+        return f"No guarantee: this is a rehearsal with repeatable noise. For a real run: {sentence}"
+    return sentence
 
 
 def _spend_line(charged: SpendRecord, *, share: Fraction) -> SpendLine:
@@ -331,47 +310,26 @@ def _describe_outside(column: Column) -> Iterator[str]:
         yield "anything else becomes an empty cell"
 
 
-def _describe_membership_test(record: RunRecord, *, found: float) -> str:
-    """Return ε in plain words: a bound on what the best possible test achieves."""
-    unit = record.unit.word
-    if record.unit.neighbours is Neighbours.REPLACE_ONE:
-        question = f"which of two versions of one {unit} is in the data"
-        outcome = (
-            "If it takes the first version for the second in 5 of 100 cases, "
-            f"it recognises the second in at most {100 * found:g} of 100."
-        )
-    else:
-        question = f"whether one given {unit} is in the data"
-        outcome = (
-            "If it points at 5 of 100 that are not in the data, "
-            f"it finds at most {100 * found:g} of 100 that are."
-        )
-    return (
-        f"In plain words: take any test, by anybody who knows all other rows and this whole folder, of {question}. "
-        f"{outcome} Blind guessing finds 5."
-    )
-
-
 def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> list[str]:
     """Return what a reader must not overlook, by thresholds that are the same for all data."""
     lines = []
     if found >= MIN_UNPROTECTED_POWER:
         lines.append(
-            "ε is so large that this is hardly a protection. Treat these files almost as the data themselves."
+            "ε is so large that this is hardly a protection. Handle these files almost like the data themselves."
         )
     elif found >= MIN_WEAK_POWER:
         lines.append("ε is large: the protection is weak.")
     if delta > MAX_USUAL_DELTA or delta * rows * 10 > 1:
         lines.append(
-            f"δ = {format_exact(delta)} is large: with this probability nothing is promised. It should be "
+            f"δ = {format_exact(delta)} is large: with this probability there is no guarantee. It should be "
             "far below 1 in "
             "the number of rows."
         )
     empty = [c.name for c in schema.columns.values() if c.origin is Origin.LEARNT and not c.levels]
     if empty:
         lines.append(
-            f"No value of {quote_in_text(empty)} was frequent enough to be told: all its cells are empty, or what the "
-            "schema has for everything else."
+            f"No value of {quote_in_text(empty)} was frequent enough to be released: all its cells are empty, or hold "
+            "the schema's code for other values."
         )
     return lines
 

@@ -1,10 +1,11 @@
-"""The privacy statement as one page that a data-protection officer can read."""
+"""The privacy statement as one page for a data-protection officer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from populace.core.marginals import Marginal
+from populace.core.number_format import format_number, format_percent
 from populace.methods.registry import METHODS
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.cost import summarize_spends
@@ -15,7 +16,7 @@ MAX_RULES = 40
 
 
 def render_markdown(statement: Statement, *, measured: Sequence[Marginal], version: str) -> str:
-    """Return `statement.md`: the promise in words, what it cost, and what it does not cover.
+    """Return `statement.md`: the guarantee in words, what it cost, and its limitations.
 
     `measured` names what the ledger's bookings were for, `version` the populace that made the release.
     """
@@ -24,7 +25,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         *stamp,
         f"# Privacy statement: {_escape(statement['dataset'])}",
         "",
-        "## What is promised",
+        "## Privacy guarantee",
         "",
         _escape(describe_guarantee(statement)),
         "",
@@ -52,29 +53,29 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         ),
         _usefulness(statement),
         "",
-        "## What it cost",
+        "## Privacy budget",
         "",
         f"The whole budget was booked in the ledger before a row was read. Its questions used "
-        f"{_percent(statement['used']['share'])} of it; the promise above is for all of it. {_one_noise(statement)} "
-        "brackets hold its law.",
+        f"{format_percent(statement['used']['share'])} of it; the guarantee above is for all of it. "
+        f"{_one_noise(statement)} the noise distribution is in parentheses.",
         "",
         "| question | noise | share of the budget |",
         "|---|---|---:|",
         *(
             f"| {_escape(stage.label)} | {_escape(stage.noise)} ({_escape(stage.mechanism)}) | "
-            f"{_percent(stage.share)} |"
+            f"{format_percent(stage.share)} |"
             for stage in summarize_spends(statement, measured=measured)
         ),
         "",
-        "## What is not covered",
+        "## Limitations",
         "",
         *(f"- {_escape(line)}" for line in statement["not_covered"]),
         "",
         "## Domains",
         "",
-        "The values a column may take are public. Where they come from:",
+        "The domain of a column is public. Its origin:",
         "",
-        "| origin | values outside | columns |",
+        "| origin | values outside the domain | columns |",
         "|---|---|---|",
         *_domains(statement),
         "",
@@ -94,17 +95,15 @@ def _has_estimates(statement: Statement) -> bool:
 def _usefulness(statement: Statement) -> str:
     if _has_estimates(statement):
         return (
-            "How sure the estimates are: see the intervals in estimates.csv, and report.html, if it is there."
+            "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
         )
-    return (
-        "How useful the rows are: see report.html, if it is there, and the intervals in measurements.parquet."
-    )
+    return "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
 
 
 def _one_noise(statement: Statement) -> str:
     if _has_estimates(statement):
-        return "The noise is that of one sum, in multiples of what one row can add to it at most;"
-    return "The noise is that of one count;"
+        return "Noise is the 95 % margin of error of one sum, in multiples of the largest contribution of one row;"
+    return "Noise is the 95 % margin of error of one count;"
 
 
 def _domains(statement: Statement) -> Iterator[str]:
@@ -124,11 +123,11 @@ def _rules(statement: Statement) -> list[str]:
         return []
     shown = [f"- {_escape(rule)}" for rule in statement["rules"][:MAX_RULES]]
     more = len(statement["rules"]) - MAX_RULES
-    held = "They were held to:" if _has_estimates(statement) else "They hold in every synthetic row;"
+    held = "They were enforced:" if _has_estimates(statement) else "They hold in every synthetic row;"
     return [
         "## Rules",
         "",
-        f"These rules are public as well. {held} real rows were moved where they broke one.",
+        f"These rules are public as well. {held} real rows that violated one were recoded.",
         "",
         *shown,
         *([f"- and {more} more, in codebook.json"] if more > 0 else []),
@@ -145,8 +144,8 @@ def _workload(statement: Statement) -> list[str]:
     told = words.get(wanted, f"marginals that the curator named ({wanted})")
     method = METHODS.get(statement["method"])
     if method is None or not method.follows(wanted):
-        told += f"; {statement['method']} measures the same whatever is asked"
-    return [f"| asked to be accurate | {_escape(told)} |"]
+        told += f"; {statement['method']} measures the same for every workload"
+    return [f"| workload | {_escape(told)} |"]
 
 
 def _public(statement: Statement) -> list[str]:
@@ -189,7 +188,7 @@ def _parts(statement: Statement) -> str:
     if not parts:
         return ""
     words = [
-        (parts["keys"], f"for values or rows that one {_escape(statement['unit'])} alone has"),
+        (parts["keys"], f"for values or rows of one {_escape(statement['unit'])} alone"),
         (parts["noise"], "for noise"),
         (parts["unused"], "set aside and not used"),
     ]
@@ -214,11 +213,7 @@ def _rows(statement: Statement) -> str:
         "chosen by the curator": "chosen by the curator; the real number is protected",
         "declared public": "declared public, not protected",
     }
-    return f"{total['rows']} ({words[total['origin']]})"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.0005 or share == 0 else "< 0.1 %"
+    return f"{format_number(total['rows'])} ({words[total['origin']]})"
 
 
 def _escape(text: str) -> str:

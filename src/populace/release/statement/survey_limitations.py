@@ -18,8 +18,8 @@ def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
         _drawn(design),
         *(
             [
-                f"That each {design.schema.unit.word} was drawn in secret is declared, and was not used: no price is "
-                "lower for it, and the promise holds without it."
+                f"That each {design.schema.unit.word} was sampled in secret is declared, and was not used: no price is "
+                "lower for it, and the guarantee holds without it."
             ]
             if design.sampling is not None
             else []
@@ -29,9 +29,9 @@ def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
         *_totals(design),
         _answers(design, plan.queries),
         *_effect(plan),
-        "Each interval holds the truth of the population about 95 % of the time, as far as the design is right"
-        f"{_few(design)}. Of many intervals together some miss it. Errors in the answers themselves are in none of "
-        "them.",
+        "Each interval covers the population value about 95 % of the time, if the design is correct"
+        f"{_few(design)}. Coverage is that of one interval, not of all at once. Measurement errors in the answers "
+        "are not included.",
     )
 
 
@@ -42,14 +42,14 @@ def _drawn(design: Design) -> str:
     if design.psu is not None:
         listed.append(f"the primary sampling units (“{design.psu}”)")
     if design.fpc is not None:
-        listed.append("the sizes of what was sampled from")
+        listed.append("the finite population corrections")
     if design.base is not None:
         listed.append("the base weights")
     told = f": {_and(listed)}" if listed else ""
     return (
-        f"The sampling design is treated as public{told}. Who was drawn is protected, but not what the design itself "
-        "says about who could be drawn. If rows were not drawn as declared, the sampling errors are wrong; the "
-        "protection is not."
+        f"The sampling design is treated as public{told}. Membership in the sample is protected, but not what the "
+        "design itself says about who could be sampled. If rows were not sampled as declared, the sampling errors are "
+        "wrong; the protection is not."
     )
 
 
@@ -76,7 +76,7 @@ def _few(design: Design) -> str:
     """Return what else the intervals of clustered samples need: sums of psus that are not too unlike each other."""
     if not design.clustered and design.replicates is None:
         return ""
-    return ", and a little less often where few sampling units of very unlike sizes were drawn"
+    return ", and a little less often with few sampling units of very unequal sizes"
 
 
 def _repeated(design: Design) -> list[str]:
@@ -84,8 +84,8 @@ def _repeated(design: Design) -> list[str]:
     if unit.rows == 1 or design.clustered or design.replicates is not None:
         return []
     return [
-        f"One {unit.word} may have up to {unit.rows} rows, and sampling errors take rows to be drawn one by one: where "
-        f"rows of one {unit.word} are alike, sampling errors are too small. A psu or replicate weights would tell."
+        f"One {unit.word} may have up to {unit.rows} rows, and sampling errors assume independent rows: where "
+        f"rows of one {unit.word} are correlated, sampling errors are too small. Declare a PSU or replicate weights."
     ]
 
 
@@ -95,7 +95,7 @@ def _weights(design: Design) -> list[str]:
     return [
         f"Weights (“{design.weights}”) are protected as all other columns are. Those above "
         f"{float(design.weight_bound):g} counted as {float(design.weight_bound):g}: totals and counts are too small by "
-        "what was cut off, and what is divided by the weights, as means are, leans towards light rows. "
+        "what was cut off, and weighted means are biased towards rows of small weight. "
         "Rows without a weight above 0 did not count."
     ]
 
@@ -130,12 +130,11 @@ def _answers(design: Design, queries: Queries) -> str:
     parts = []
     if left:
         parts.append(
-            f"rows without an answer to {quote_in_text(left)} do not count where it is asked for, as if they "
-            "were like the "
-            "others"
+            f"rows without an answer to {quote_in_text(left)} are left out where it is asked for, assuming that "
+            "answers are missing completely at random"
         )
     if filled:
-        parts.append(f"missing answers to {quote_in_text(filled)} were filled from rows that are alike")
+        parts.append(f"missing answers to {quote_in_text(filled)} were imputed")
     told = f": {'; '.join(parts)}" if parts else ""
     return (
         f"Non-response is handled as declared{told}. Where those who do not answer differ from those who do in other "

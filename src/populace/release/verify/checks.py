@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from populace.core.errors import PopulaceError, ResourceError
+from populace.core.number_format import format_percent
 from populace.core.untrusted_files import altered_error, check_regular, is_out_of_memory, out_of_memory_error
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.manifest import MANIFEST_FILE, Manifest
@@ -126,4 +127,6 @@ def check_budget(record: RunRecord) -> str:
     record.check()
     if not record.finished:
         raise altered_error("the run was not closed: it could still spend")
-    return f"{len(record.spends)} spends come to {float(record.used / record.cap):.1%} of the budget"
+    return (
+        f"{len(record.spends)} spends come to {format_percent(float(record.used / record.cap))} of the budget"
+    )

@@ -15,31 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from populace.core.array_types import Floats
-from populace.privacy.accounting.mechanisms import Noise
 from populace.survey.imputation.matching_cells import MergedCells
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, sum_noise
+from populace.survey.variance.linearization import NoisySum
 
 _JITTERS = 128
 _JITTER_SCALE = 1 / 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyGroupSums:
-    """Noisy sums over groups of cells, with the law of every cell's noise and what one step of it is worth."""
-
-    values: Floats
-    mechanism: Noise
-    step: float
-
-    def variance(self, cut: MergedCells) -> Floats:
-        """Return the variance of each group's noise."""
-        return cut.sizes.astype(np.float64) * (float(self.mechanism.variance) * self.step**2)
-
-    def terms(self, weights: Floats, *, cut: MergedCells) -> NoiseTerms:
-        """Return the noise of a weighted sum of groups."""
-        return NoiseTerms.of(
-            self.mechanism, weights=np.broadcast_to(weights, cut.sizes.shape)[cut.numbers] * self.step
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +32,10 @@ class ImputationCells:
     """
 
     cut: MergedCells
-    every: NoisyGroupSums
-    known: NoisyGroupSums
-    value: NoisyGroupSums | None
-    square: NoisyGroupSums | None
+    every: NoisySum
+    known: NoisySum
+    value: NoisySum | None
+    square: NoisySum | None
     donors: int | None
     part: float
 
@@ -75,14 +56,21 @@ class ImputationCells:
         every, known, value = self.every.values, self.known.values, self._value
         means = value.values / known
         by_every, by_known = (means - self.mean) / self.size, -every * means / known / self.size
-        noise = [value.terms(every / known / self.size, cut=self.cut)]
+        noise = [self._noise(value, every / known / self.size)]
         if self.every is self.known:
-            return sum_noise([*noise, self.known.terms(by_every + by_known, cut=self.cut)])
-        noise += [self.every.terms(by_every, cut=self.cut), self.known.terms(by_known, cut=self.cut)]
-        return sum_noise(noise)
+            return sum_noise([*noise, self._noise(self.known, by_every + by_known)])
+        return sum_noise([*noise, self._noise(self.every, by_every), self._noise(self.known, by_known)])
+
+    def _noise(self, table: NoisySum, weights: Floats) -> NoiseTerms:
+        """Return the noise of a weighted sum of groups: every cell of a group has its own."""
+        return table.terms(np.broadcast_to(weights, self.cut.sizes.shape)[self.cut.numbers])
+
+    def _variance(self, table: NoisySum) -> Floats:
+        """Return the variance of each group's noise."""
+        return self.cut.sizes.astype(np.float64) * table.variance
 
     @property
-    def _value(self) -> NoisyGroupSums:
+    def _value(self) -> NoisySum:
         if self.value is None:
             raise TypeError("these cells do not tell the values")
         return self.value
@@ -94,7 +82,7 @@ class ImputationCells:
         moved = {
             id(table): table.values
             + rng.standard_normal((_JITTERS, len(table.values)))
-            * np.sqrt(table.variance(self.cut))
+            * np.sqrt(self._variance(table))
             * _JITTER_SCALE
             for table in tables
         }
@@ -119,7 +107,7 @@ class ImputationCells:
     def _variances(self, mean: float, moved: dict[int, Floats] | None) -> tuple[Floats, Floats]:
         """Return the variances by sampling and by imputation, for the sums as they are or moved by noise."""
 
-        def values_of(table: NoisyGroupSums) -> Floats:
+        def values_of(table: NoisySum) -> Floats:
             return table.values[None, :] if moved is None else moved[id(table)]
 
         every, known = values_of(self.every), np.maximum(values_of(self.known), 1.0)
@@ -132,7 +120,7 @@ class ImputationCells:
             square = value if self.square is None else values_of(self.square)
             means, squares = value / known, square / known
             # The square of a noisy mean is too large by its noise's variance.
-            noise = self.value.variance(self.cut) / known**2
+            noise = self._variance(self.value) / known**2
             within = (squares - means**2 + noise) * known / np.maximum(known - 1, 1.0)
             middle = (every * means).sum(axis=1) / size
             whole = (every * squares).sum(axis=1) / size - middle**2

@@ -47,24 +47,8 @@ class CellSum(Enum):
 CellSumKey = tuple[CellSum, ValueRange | None]
 
 # How ε is shared among sums, by what their noise does to estimates and to their errors.
-_SUM_WEIGHTS = {
-    MissingHandling.IGNORE: {CellSum.KNOWN: 2, CellSum.VALUE: 2, CellSum.SQUARE: 1, CellSum.WITHIN: 2},
-    MissingHandling.MODEL: {
-        CellSum.ALL: 2,
-        CellSum.KNOWN: 2,
-        CellSum.VALUE: 2,
-        CellSum.SQUARE: 1,
-        CellSum.WITHIN: 2,
-    },
-    MissingHandling.IMPUTE: {
-        CellSum.SIZE: 2,
-        CellSum.ALL: 2,
-        CellSum.KNOWN: 3,
-        CellSum.VALUE: 4,
-        CellSum.SQUARE: 6,
-        CellSum.WITHIN: 1,
-    },
-}
+_SUM_WEIGHTS = dict(zip(CellSum, (0, 2, 2, 2, 1, 2), strict=True))
+_SUM_WEIGHTS_TO_IMPUTE = dict(zip(CellSum, (2, 2, 3, 4, 6, 1), strict=True))
 _BOUND_WEIGHT = 3
 # A little more than ln 2 is needed: the last digits of ε would buy noise without end.
 _EPSILON_MARGIN = Fraction(1, 2**15)
@@ -221,9 +205,10 @@ class ImputationNoise:
         Imputed answers take what is left when errors have their part: a quarter for one estimate, less of more,
         and never less than a ninth.
         """
-        weights = [_SUM_WEIGHTS[filling.how][part] for part, _ in filling.sums]
+        imputed = filling.how is MissingHandling.IMPUTE
+        weights = [(_SUM_WEIGHTS_TO_IMPUTE if imputed else _SUM_WEIGHTS)[part] for part, _ in filling.sums]
         estimands = len(filling.estimands)
-        if filling.how is not MissingHandling.IMPUTE:
+        if not imputed:
             step = share / sum(weights)
             return cls(sums=tuple(budget.sum_noise(step * weight, sums=1) for weight in weights))
         errors = share / min(_ERROR_PARTS + estimands, _MAX_ERROR_PARTS)

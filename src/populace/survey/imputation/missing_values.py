@@ -14,20 +14,19 @@ Reasons and formulae: docs/decisions/imputation.md
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
-from populace.privacy.accounting.mechanisms import Noise
 from populace.privacy.sensitivity.imputation_bounds import Membership, mean_bound
 from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimate, make_suppressed_row
-from populace.survey.imputation.imputation_error import ImputationCells, NoisyGroupSums
+from populace.survey.imputation.imputation_error import ImputationCells
 from populace.survey.imputation.imputation_plan import (
     CellSum,
     CellSumKey,
@@ -40,6 +39,7 @@ from populace.survey.imputation.matching_cells import MergedCells, cells_where, 
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
+from populace.survey.variance.linearization import NoisySum
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
 
 # Answers are told in so many steps for what one row can add.
@@ -57,8 +57,10 @@ def estimate_missing(
     answers = oracle.sum_batches([([each], mechanism) for (_, each), mechanism in asked])
     tables = _NoisyTables(
         plan=plan,
-        values={key: each.values(counts) for ((key, each), _), counts in zip(asked, answers, strict=True)},
-        mechanisms={key: (mechanism, float(each.step)) for (key, each), mechanism in asked},
+        sums={
+            key: NoisySum.of(each, counts, mechanism)
+            for ((key, each), mechanism), counts in zip(asked, answers, strict=True)
+        },
     )
     estimands = list(zip(plan.estimands, plan.inside, strict=True))
     if plan.how is not MissingHandling.IMPUTE:
@@ -102,16 +104,14 @@ class _NoisyTables:
     """The noisy sums of all cells, and what follows from them."""
 
     plan: ImputationPlan
-    values: dict[CellSumKey, Floats]
-    mechanisms: dict[CellSumKey, tuple[Noise, float]]
+    sums: dict[CellSumKey, NoisySum]
 
     @property
     def most_missing(self) -> float:
         """More missing rows than there are, but for noise that happens once in many thousand times."""
-        lost = float((self.values[CellSum.ALL, None] - self.values[CellSum.KNOWN, None]).sum())
-        cells = self.values[CellSum.ALL, None].size
-        spread = math.sqrt(cells * sum(self._variance(part) for part in (CellSum.ALL, CellSum.KNOWN)))
-        return max(1.0, lost + 5 * spread)
+        every, known = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
+        deviation = math.sqrt(every.values.size * (every.variance + known.variance))
+        return max(1.0, float((every.values - known.values).sum()) + 5 * deviation)
 
     @property
     def served(self) -> DonorLoad | None:
@@ -119,9 +119,10 @@ class _NoisyTables:
         donors = self.plan.donors
         if donors.ties is not TieBreak.NEXT:
             return None
-        every, known = self.values[CellSum.ALL, None], self.values[CellSum.KNOWN, None]
-        cut, lost = self._cut(np.ones_like(every, dtype=np.bool_)), every - known
-        surely = 10 * math.sqrt(self._variance(CellSum.ALL) + self._variance(CellSum.KNOWN))
+        all_rows, complete = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
+        known, lost = complete.values, all_rows.values - complete.values
+        cut = self._cut(np.ones_like(known, dtype=np.bool_))
+        surely = 10 * math.sqrt(all_rows.variance + complete.variance)
         return DonorLoad(
             complete=cut.sums(known),
             incomplete=np.maximum(cut.sums(lost), 0.0),
@@ -147,15 +148,16 @@ class _NoisyTables:
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
         of_frame = cells_where(estimand.where, by=self.plan.frame, schema=self.plan.schema)
-        size = max(1.0, float(self.values[CellSum.SIZE, None][of_frame].sum()))
+        rows = self.sums[CellSum.SIZE, None]
+        size = max(1.0, float(rows.values[of_frame].sum()))
         low, high = self._possible(estimand)
         value = min(max(answer / size, low), high)
-        mechanism, step = self.mechanisms[CellSum.SIZE, None]
+        weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
         return self._make_row(
             estimand,
             cells,
             value=value,
-            noise=NoiseTerms.of(mechanism, weights=np.full(np.count_nonzero(of_frame), step * value / size)),
+            noise=NoiseTerms.of(rows.mechanism, weights=weights),
             other=draws / size,
             note=notes.NEAREST_DONORS,
         )
@@ -218,7 +220,7 @@ class _NoisyTables:
         ordered = tuple(plan.schema.variables[name].ordered for name in plan.by.clique) or (True,)
         return merge_small_cells(
             inside,
-            counts=self.values[CellSum.KNOWN, None],
+            counts=self.sums[CellSum.KNOWN, None].values,
             space=MatchingSpace(sizes=sizes, ordered=ordered),
             few=self._few,
             deviation=self._unsure,
@@ -232,24 +234,16 @@ class _NoisyTables:
     @property
     def _unsure(self) -> float:
         """The deviation of the noise of one cell's number of complete rows."""
-        return math.sqrt(self._variance(CellSum.KNOWN))
+        return math.sqrt(self.sums[CellSum.KNOWN, None].variance)
 
-    def _group_sums(
-        self, part: CellSum, between: ValueRange | None, *, cut: MergedCells
-    ) -> NoisyGroupSums | None:
+    def _group_sums(self, part: CellSum, between: ValueRange | None, *, cut: MergedCells) -> NoisySum | None:
         """Return one sum over groups of cells, if it was asked."""
-        if (part, between) not in self.values:
-            return None
-        mechanism, step = self.mechanisms[part, between]
-        return NoisyGroupSums(values=cut.sums(self.values[part, between]), mechanism=mechanism, step=step)
+        found = self.sums.get((part, between))
+        return None if found is None else replace(found, values=cut.sums(found.values))
 
     def _share(self) -> float:
         """Return which part of the population the rows are."""
         if self.plan.population is None:
             return 0.0
-        every = self.values.get((CellSum.ALL, None), self.values[CellSum.KNOWN, None])
-        return min(max(float(every.sum()) / float(self.plan.population), 0.0), 1.0)
-
-    def _variance(self, part: CellSum) -> float:
-        mechanism, step = self.mechanisms[part, None]
-        return float(mechanism.variance) * step**2
+        every = self.sums.get((CellSum.ALL, None), self.sums[CellSum.KNOWN, None])
+        return min(max(float(every.values.sum()) / float(self.plan.population), 0.0), 1.0)

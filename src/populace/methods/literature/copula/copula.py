@@ -17,7 +17,7 @@ from populace.inference.fit.projection import project_to_simplex
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.copula.copula_model import copula_model
-from populace.methods.method import MAX_COLUMNS, Method, WorkloadUse
+from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.measure_batch import measure_all_columns
 from populace.methods.workload import Workload
@@ -172,7 +172,7 @@ COPULA = Method(
     measure=measure_copula,
     fit=lambda given: copula_model(given.items, space=given.space, progress=given.progress),
     workload=WorkloadUse.NONE,
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
     own_model=True,
     imports=("scipy.special",),
 )

@@ -10,7 +10,7 @@ from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
-from populace.methods.method import MAX_COLUMNS, Method
+from populace.methods.method import Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import workload_candidates
 from populace.methods.selection.choose_in_rounds import choose_in_rounds
@@ -72,6 +72,6 @@ GEM = Method(
     reference="Liu, Vietri and Wu 2021",
     measure=measure_gem,
     fit=lambda given: gem_model(given.items, space=given.space),
-    max_columns=MAX_COLUMNS,
+    scores_all_pairs=True,
     own_model=True,
 )

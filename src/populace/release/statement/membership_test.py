@@ -1,0 +1,56 @@
+"""The power of the best membership test against a release: what ε means to somebody who attacks it.
+
+The statement's sentence about membership tests is made here.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from populace.core.number_format import format_percent_bound
+from populace.privacy.accounting.privacy_loss import Currency, cap
+from populace.privacy.ledger.run_record import RunRecord
+from populace.schema.unit import Neighbours, PrivacyUnit
+
+FALSE_POSITIVE_RATE = 0.05
+# A random guess has a power of 5 %. From these on, the guarantee is weak, and hardly one at all.
+MIN_WEAK_POWER = 0.2
+MIN_UNPROTECTED_POWER = 0.5
+
+
+def bound_membership_power(record: RunRecord, *, false_positives: float = FALSE_POSITIVE_RATE) -> float:
+    """Return the largest power of any test at a false-positive rate, under the run's guarantee.
+
+    Gaussian: Φ(Φ⁻¹(α) + μ), the exact trade-off curve at the cap μ² that (ε, δ) allows. Otherwise, for (ε, δ):
+    min(e^ε·α + δ, 1 − e^−ε·(1 − δ − α)). Sources: Dong, Roth and Su 2022, section 2; Kairouz, Oh and
+    Viswanath 2015, section 2. The part κ of δ for keys moves both probabilities by at most κ: docs/proofs/discover.md.
+    """
+    kept, slack = record.guarantee
+    currency, most = cap(kept, slack - record.keys)
+    if currency is Currency.GDP:
+        normal = NormalDist()
+        keys = float(record.keys)
+        alarms = false_positives / (1 - keys)
+        return min(1.0, keys + normal.cdf(normal.inv_cdf(alarms) + math.sqrt(most)) if alarms < 1 else 1.0)
+    epsilon, delta = float(kept), float(slack)
+    # e^1000 is no float; above that the second bound is the smaller one anyway.
+    first = math.exp(min(epsilon, 700.0)) * false_positives + delta
+    return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
+
+
+def describe_membership_test(unit: PrivacyUnit, *, power: float) -> str:
+    """Return the sentence of a statement that bounds the power of every membership test.
+
+    >>> describe_membership_test(PrivacyUnit(name="person"), power=0.072)  # doctest: +ELLIPSIS
+    'A membership test with a 5 % false-positive rate has at most 7.2 % power (a random guess: 5 %). This holds ...'
+    """
+    if unit.neighbours is Neighbours.REPLACE_ONE:
+        question = f"which of two versions of one {unit.word} is in the data"
+    else:
+        question = f"whether one given {unit.word} is in the data"
+    return (
+        f"A membership test with a 5 % false-positive rate has at most {format_percent_bound(power)} power (a random "
+        f"guess: 5 %). This holds for every test of {question}, by anybody who knows all other rows and this whole "
+        "folder."
+    )
