@@ -165,7 +165,7 @@ def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedE
     smaller = sum(other < 0.99 * one for one, other in shown)
     if 2 * smaller > len(shown):
         say(
-            f"note: with --delta 0 the privacy error of {smaller} of {len(told)} queries would be smaller, and the "
+            f"note: with --delta 0 the privacy error of {smaller} of {len(shown)} queries would be smaller, and the "
             "promise stronger: Gaussian noise needs many queries to be worth its delta"
         )
 

@@ -69,13 +69,13 @@ def check(file: Path, json: bool) -> None:
             }
         )
         return
-    shown = [f"{len(schema.columns)} columns"]
+    facts = [f"{len(schema.columns)} columns"]
     if schema.layout.functions:
-        shown[0] += f", {len(schema.layout.functions)} of which follow from others"
-    shown += (
+        facts[0] += f", {len(schema.layout.functions)} of which follow from others"
+    facts += (
         [f"{len(schema.rules.rules)} rule{'s' * (len(schema.rules.rules) > 1)}"] if schema.rules.rules else []
     )
-    emit(f"{file}: {', '.join(told)}, unit {schema.unit.name!r}, no contradiction found")
+    emit(f"{file}: {', '.join(facts)}, unit {schema.unit.name!r}, no contradiction found")
     for name, values in find_impossible_values(schema).items():
         shown = ", ".join(values[:MAX_SHOWN]) + (
             f" and {len(values) - MAX_SHOWN} more" * (len(values) > MAX_SHOWN)
