@@ -82,7 +82,7 @@ def test_guide_python_runs(table: Path) -> None:
 
 def test_readme_python_runs_by_itself(workspace: Workspace) -> None:
     (code,) = blocks(README, "python")
-    assert len([line for line in code.splitlines() if line.strip()]) <= 7
+    assert len([line for line in code.splitlines() if line.strip()]) <= 8
     names: dict[str, object] = {}
     exec(code, names)
     assert list(names["release"].table) == ["smokes", "age"]

@@ -18,7 +18,6 @@ from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
 from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
-from populace.methods.method import Method
 from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
 from populace.planning.coarser_columns import can_be_coarser, describe_coarsening
@@ -38,8 +37,6 @@ from populace.private.public_table import check_not_private
 from populace.private.read.rows_to_codes import check_header, open_source
 from populace.release.statement.statement import round_up_to_float
 from populace.schema.schema import Schema
-
-MAX_PLANNED_CODES = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +168,11 @@ def plan(
         # Whatever is wrong with it is reported before the work begins.
         check_header(open_source(like), schema)
     chosen, resolve = find_method(method), resolve_workload(workload)
-    _check_predictable(chosen)
+    if chosen.unplannable:
+        raise UsageError(
+            f"there is no plan for the method {method!r}: it {chosen.unplannable}.",
+            hint=f"plan --method auto for comparison; docs/methods/{method}.md says what {method} gives",
+        )
     offered = parse_delta(delta)
     closed = close_domains(schema)
     _check_size(closed)
@@ -256,21 +257,12 @@ def plan(
     )
 
 
-def _check_predictable(method: Method) -> None:
-    """Refuse methods whose results depend on what no schema says."""
-    if method.unplannable:
-        raise UsageError(
-            f"there is no plan for the method {method.name!r}: it {method.unplannable}.",
-            hint=f"plan --method auto for comparison; docs/methods/{method.name}.md says what {method.name} gives",
-        )
-
-
 def _check_size(schema: Schema) -> None:
     """Refuse a schema that no plan could be made for in minutes: populations are invented code by code, many times."""
     codes = sum(schema.domain.values())
     for count, what, most in (
         (len(schema.domain), "columns", LIMITS.max_paired_columns),
-        (codes, "codes", MAX_PLANNED_CODES),
+        (codes, "codes", LIMITS.max_planned_codes),
     ):
         if count > most:
             raise UsageError(

@@ -12,8 +12,7 @@ from typing import Any
 class VerdictConfig:
     """When there are too few rows, and how changes are searched for."""
 
-    max_error_enough: float = 0.02
-    """The largest mean error of columns with which there are enough rows."""
+    max_error_enough: float = 0.02  # the largest mean error of columns with which there are enough rows
     max_error_few: float = 0.05
     """The largest with which there are few; above, columns are of no use and pairs mostly noise."""
     max_relative_pair_error: float = 1.1
@@ -21,14 +20,10 @@ class VerdictConfig:
 
     A little above 1, since invented tables are more or less dependent than real ones.
     """
-    coarse_sizes: tuple[int, ...] = (32, 16, 8)
-    """Long columns are cut to so many codes, or to fewer."""
-    max_error_left: float = 0.9
-    """Coarsening helps when it leaves less than this part of the error."""
-    min_columns: int = 2
-    """So many columns stay in any case."""
-    search_parts: int = 16
-    """Of very many columns, the fewest that will do are found to this part of them."""
+    coarse_sizes: tuple[int, ...] = (32, 16, 8)  # long columns are cut to so many codes, or to fewer
+    max_error_left: float = 0.9  # coarsening helps when it leaves less than this part of the error
+    min_columns: int = 2  # so many columns stay in any case
+    search_parts: int = 16  # of very many columns, the fewest that will do are found to this part of them
 
 
 VERDICT = VerdictConfig()

@@ -39,25 +39,18 @@ from populace.schema.schema import Schema
 class PairErrorConfig:
     """How errors of pairs are predicted from those of similar pairs."""
 
-    usual_power: float = 0.4
-    """Precision grows with this power of the cells where too few pairs show which."""
+    usual_power: float = 0.4  # precision grows with this power of the cells where too few pairs show which
     max_power: float = 2 / 3
     """Errors of k per standard deviation sum to the least when precisions go with k^⅔, and k with the cells at most."""
     min_pairs: int = 6
     min_log_cells_sd: float = 0.3
     """The power is fitted to so many pairs or more, whose cells differ by so much."""
-    bandwidth: float = 0.5
-    """How far apart similar columns are, in powers of two of their codes."""
-    ordered_distance: float = 1.0
-    """How far ordered columns are from others."""
-    shares_distance: float = 2.0
-    """How far columns of public shares are from others."""
-    entropy_step: float = 0.25
-    """Columns of public shares differ by their entropy in bits, rounded to this."""
-    measured_weight: float = 1000.0
-    """How much more a pair counts that a simulation measured."""
-    tail: float = 0.05
-    """The part of similar pairs beyond either end of a range."""
+    bandwidth: float = 0.5  # how far apart similar columns are, in powers of two of their codes
+    ordered_distance: float = 1.0  # how far ordered columns are from others
+    shares_distance: float = 2.0  # how far columns of public shares are from others
+    entropy_step: float = 0.25  # columns of public shares differ by their entropy in bits, rounded to this
+    measured_weight: float = 1000.0  # how much more a pair counts that a simulation measured
+    tail: float = 0.05  # the part of similar pairs beyond either end of a range
 
 
 PAIRS = PairErrorConfig()

@@ -39,26 +39,17 @@ Floats = npt.NDArray[np.float64]
 class PopulationConfig:
     """How populations are invented. Powers apply to numbers drawn evenly from 0 … 1."""
 
-    max_drawn_rows: int = 2**18
-    """Of larger populations so many rows are drawn, and each stands for several."""
-    entropy_power: float = 0.7
-    """The power that gives the relative entropy of columns."""
-    entropy_base: float = 2.5
-    """Evenness 1 divides that power by this."""
-    dependence_power: float = 5.0
-    """The power that gives how little columns follow their trait."""
-    dependence_base: float = 1.8
-    """Dependence 1 divides that power by this."""
+    max_drawn_rows: int = 2**18  # of larger populations so many rows are drawn, and each stands for several
+    entropy_power: float = 0.7  # the power that gives the relative entropy of columns
+    entropy_base: float = 2.5  # evenness 1 divides that power by this
+    dependence_power: float = 5.0  # the power that gives how little columns follow their trait
+    dependence_base: float = 1.8  # dependence 1 divides that power by this
     two_codes_power: float = 0.5
     """Columns of two codes are more even: as if the rarer code had any share up to a half."""
-    traits: int = 3
-    """Latent traits, each followed by columns that are about as even."""
-    trait_mixing: float = 0.25
-    """The standard deviation of chance in which trait a column follows."""
-    common: float = 0.6
-    """The correlation of all traits with what they have in common."""
-    common_slope: float = 0.2
-    """Dependence 1 adds this to it."""
+    traits: int = 3  # latent traits, each followed by columns that are about as even
+    trait_mixing: float = 0.25  # the standard deviation of chance in which trait a column follows
+    common: float = 0.6  # the correlation of all traits with what they have in common
+    common_slope: float = 0.2  # dependence 1 adds this to it
     stray: float = 0.3
     """Up to so many rows of a column do not follow its trait, so most cells of most pairs have some rows."""
     usual_columns: int = 15
@@ -68,13 +59,11 @@ class PopulationConfig:
     """One with ranges, values or rules is more even: somebody asked for what differs between people."""
     one_question: float = 2.5
     """Columns that all have as many codes are one question asked over and over, and depend on each other."""
-    usual_alike: float = 0.2
-    """The part of the pairs that have as many codes on both sides in usual tables."""
+    usual_alike: float = 0.2  # the part of the pairs that have as many codes on both sides in usual tables
     # Parts of square roots: steps along a circle that spread numbers evenly over it, unrelated to each other.
     steps: tuple[float, ...] = (5**0.5 / 2 - 0.5, 2**0.5 - 1, 3**0.5 - 1, 7**0.5 - 2)
     halvings: int = 30
-    max_steepness: float = 64.0
-    """How entropies are met: by so many halvings of the steepness of shares."""
+    max_steepness: float = 64.0  # how entropies are met: by so many halvings of the steepness of shares
 
 
 POPULATION = PopulationConfig()

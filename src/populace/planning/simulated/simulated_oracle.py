@@ -69,9 +69,11 @@ class SimulatedOracle(PublicFacts):
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal, with the noise of its batch."""
-        return tuple(item for marginals, noise in batches for item in self._measured(marginals, noise=noise))
+        return tuple(
+            item for marginals, noise in batches for item in self._measure_batch(marginals, noise=noise)
+        )
 
-    def _measured(
+    def _measure_batch(
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         unit = self.budget.unit

@@ -38,14 +38,11 @@ from populace.schema.schema import Schema
 class SimulationConfig:
     """What simulations assume, and how often they draw noise."""
 
-    assumed_values: int = 20
-    """Domains of values that the run will learn are taken to become this long."""
-    assumed_bins: int = 32
-    """Domains of bins likewise."""
+    assumed_values: int = 20  # domains of values that the run will learn are taken to become this long
+    assumed_bins: int = 32  # domains of bins likewise
     max_noise_cv: float = 0.1
     """Noise is drawn again where the mean error of columns varies more by chance: that of two codes is one number."""
-    more_noise_draws: int = 3
-    """How often it is drawn again."""
+    more_noise_draws: int = 3  # how often it is drawn again
     max_scored_pairs: int = 2000
     """Pairs that a simulated release is scored on: all up to here, then as many drawn at random."""
 
