@@ -117,6 +117,11 @@ class Limits:
 
     # planning
 
+    max_planned_codes: int = 2**20
+    """Codes of all columns in a plan: populations are invented code by code, many times."""
+    max_share_codes: int = 10**7
+    """Codes of a column whose shares are public: each has a share in memory."""
+
     # cli
 
 

@@ -38,8 +38,6 @@ from populace.private.read.rows_to_codes import check_header, open_source
 from populace.release.statement.statement import round_up_to_float
 from populace.schema.schema import Schema
 
-MAX_PLANNED_CODES = 2**20
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -261,7 +259,7 @@ def _check_size(schema: Schema) -> None:
     codes = sum(schema.domain.values())
     for count, what, most in (
         (len(schema.domain), "columns", LIMITS.max_paired_columns),
-        (codes, "codes", MAX_PLANNED_CODES),
+        (codes, "codes", LIMITS.max_planned_codes),
     ):
         if count > most:
             raise UsageError(

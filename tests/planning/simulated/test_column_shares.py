@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import populace as pp
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.planning.simulated import column_shares
 from populace.planning.simulated.column_shares import (
@@ -331,7 +334,7 @@ def test_totals_of_nobody_give_no_shares():
 
 
 def test_columns_of_very_many_codes_have_no_shares(monkeypatch):
-    monkeypatch.setattr(column_shares, "MAX_SHARE_CODES", 999)
+    monkeypatch.setattr(column_shares, "LIMITS", replace(LIMITS, max_share_codes=999))
     with pytest.raises(UsageError, match="more than 999 codes"):
         read_shares({"wage": {"0": 0.5}}, schema=SCHEMA, closed=close_domains(SCHEMA))
 

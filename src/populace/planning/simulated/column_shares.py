@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.planning.simulated.shares_file import ShareLine, SharesSource, read_share_lines
 from populace.schema.codec.split_codes import split_codes
 from populace.schema.columns.column import CategoricalColumn, Column
@@ -26,8 +27,6 @@ Floats = npt.NDArray[np.float64]
 
 # Rounded shares sum to a little more than a whole; those of all values to little less.
 MAX_EXCESS, MAX_SHORTFALL = 0.03, 0.1
-# Columns of more codes have no shares.
-MAX_SHARE_CODES = 10**7
 
 
 def read_shares(source: SharesSource, *, schema: Schema, closed: Schema) -> dict[str, Floats]:
@@ -117,11 +116,11 @@ def _cap_shares(shares: Floats, *, most: float) -> Floats:
     most = max(most, total / count)
     for _ in range(count):
         over = float(np.maximum(shares - most, 0.0).sum())
-        room = shares < most
-        if over <= 1e-12 or not room.any():
+        below = shares < most
+        if over <= 1e-12 or not below.any():
             break
         shares = np.minimum(shares, most)
-        shares[room] += over / room.sum()
+        shares[below] += over / below.sum()
     return shares
 
 
@@ -140,9 +139,9 @@ def _find_column(line: ShareLine, *, schema: Schema, closed: Schema) -> Column:
             f"{line.place} gives values of {name!r}, which are still to be learnt.",
             hint="declare its values in the schema, or leave the column out",
         )
-    if closed.columns[name].size > MAX_SHARE_CODES:
+    if closed.columns[name].size > LIMITS.max_share_codes:
         raise UsageError(
-            f"{line.place} gives {name!r}, which has more than {MAX_SHARE_CODES:,} codes.",
+            f"{line.place} gives {name!r}, which has more than {LIMITS.max_share_codes:,} codes.",
             hint="leave the column out",
         )
     return closed.columns[name]
