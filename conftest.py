@@ -14,5 +14,6 @@ def example_folder(
     """Let what examples write vanish, and their budgets never reach the ledger of whoever runs them."""
     if isinstance(request.node, pytest.DoctestItem):
         folder: Path = tmp_path_factory.mktemp("example")
+        (folder / "examples").symlink_to(Path(__file__).parent / "examples")
         monkeypatch.chdir(folder)
         monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))

@@ -8,6 +8,7 @@ from typing import Any
 
 from populace.api.request import RowRequest
 from populace.core.errors import ReleaseError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.conditional_model import (
     ConditionalModel,
@@ -21,7 +22,7 @@ from populace.methods.method import Method
 from populace.methods.request_checks import check_inference
 from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
-from populace.release.row_selection import MAX_IMPLICATES, RowSelection, expected_row_count
+from populace.release.row_selection import RowSelection, expected_row_count
 from populace.release.synthetic_rows import SyntheticRows, draw_tables
 from populace.release.table_files import find_frame_library, parse_table_format, table_format_like
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
@@ -175,10 +176,10 @@ def check_row_count(request: RowRequest) -> None:
             f"{request.rows} rows cannot be drawn.",
             hint=f"give --rows 0 to {MAX_EXACT_INTEGER}, or leave it out",
         )
-    if not 1 <= request.implicates <= MAX_IMPLICATES:
+    if not 1 <= request.implicates <= LIMITS.max_implicates:
         raise UsageError(
             f"{request.implicates} implicates cannot be drawn.",
-            hint=f"give --implicates 1 to {MAX_IMPLICATES}",
+            hint=f"give --implicates 1 to {LIMITS.max_implicates}",
         )
 
 

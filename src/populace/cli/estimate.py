@@ -136,11 +136,11 @@ def print_expected(
     width = max(len(each.query) for each in found)
     emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  suppressed")
     for each in found:
-        told = [
+        shown = [
             f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in (each.median, each.worst)
         ]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
-        emit(f"{each.query:{width}}  {told[0]}  {told[1]}  {lost}")
+        emit(f"{each.query:{width}}  {shown[0]}  {shown[1]}  {lost}")
     if parse_delta(delta):
         pure = predict_errors(
             schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0
@@ -157,25 +157,25 @@ def print_expected(
 
 def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedError]) -> None:
     """Say so where most queries would have a smaller privacy error with delta 0, which promises more as well."""
-    told = [
+    shown = [
         (one.median, other.median)
         for one, other in zip(found, pure, strict=True)
         if one.median is not None and other.median is not None
     ]
-    smaller = sum(other < 0.99 * one for one, other in told)
-    if 2 * smaller > len(told):
+    smaller = sum(other < 0.99 * one for one, other in shown)
+    if 2 * smaller > len(shown):
         say(
-            f"note: with --delta 0 the privacy error of {smaller} of {len(told)} queries would be smaller, and the "
+            f"note: with --delta 0 the privacy error of {smaller} of {len(shown)} queries would be smaller, and the "
             "promise stronger: Gaussian noise needs many queries to be worth its delta"
         )
 
 
 def note_population_mismatch(estimates: Estimates) -> None:
     """Note on stderr how many people the weights stand for, where the design says another number."""
-    known, told = estimates.design.population, estimates.people
-    if known is None or told is None:
+    known, shown = estimates.design.population, estimates.people
+    if known is None or shown is None:
         return
-    people, unsure = told
+    people, unsure = shown
     if people > 1.5 * float(known) + 3 * unsure or people < float(known) / 2 - 3 * unsure:
         say(
             f"note: the rows that answered stand for about {people:,.0f} people, and the design has a population of "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,8 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
       populace inspect public-2018.csv --data-is-public --out schema.toml
     """
     import numpy  # noqa: F401 (where memory is short, pyarrow would go on without it and fail later)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from populace.private.read.rows_to_codes import open_source
     from populace.schema.imports.draft import (
@@ -54,14 +56,16 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
         check_not_private(data, accounts=list_private_datasets(resolve_ledger(ledger)))
     arrow = _is_arrow(data)
     source = None if arrow else open_source(data)
-    typed = (
-        _arrow_schema(data) if source is None else _parquet_schema(data) if source.kind == "parquet" else ()
-    )
+    typed: Any = ()
+    if source is None:
+        typed = _read_arrow(data, lambda file: pa.ipc.open_file(file).schema)
+    elif source.kind == "parquet":
+        typed = _read_arrow(data, pq.read_schema)
     types = {field.name: (_kind_of_type(field.type), _describe_type(field.type)) for field in typed}
     names = tuple(field.name for field in typed) if source is None else source.names
     _check_names(names)
     if public:
-        rows = open_source(_arrow_table(data)) if source is None else source
+        rows = source or open_source(_read_arrow(data, lambda file: pa.ipc.open_file(file).read_all()))
         document = draft_from_rows(_collect_values(rows, types), dataset=data.stem)
         text = document.text(heading=FROM_ROWS)
     else:
@@ -135,31 +139,14 @@ def _is_arrow(data: Path) -> bool:
         return False  # whoever opens it next says why
 
 
-def _parquet_schema(data: Path) -> Any:
-    import pyarrow.parquet as pq
-
-    from populace.private.redact import redact_open_errors
-
-    with redact_open_errors(str(data)):
-        return pq.read_schema(data)
-
-
-def _arrow_schema(data: Path) -> Any:
+def _read_arrow(data: Path, read: Callable[[Any], Any]) -> Any:
+    """Read what is wanted of a Parquet or Arrow file; errors say nothing of its content."""
     import pyarrow as pa
 
     from populace.private.redact import redact_open_errors
 
     with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
-        return pa.ipc.open_file(handle).schema
-
-
-def _arrow_table(data: Path) -> Any:
-    import pyarrow as pa
-
-    from populace.private.redact import redact_open_errors
-
-    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
-        return pa.ipc.open_file(handle).read_all()
+        return read(handle)
 
 
 def _collect_values(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, ObservedCells]:

@@ -150,14 +150,14 @@ def _ledger_path(given: Path | None) -> Path:
 
 def _show(book: Ledger, dataset: str | None, *, json: bool) -> None:
     accounts = [book.account(dataset)] if dataset is not None else list(book.accounts())
-    told = [_account_json(book, account) for account in accounts]
+    shown = [_account_json(book, account) for account in accounts]
     if json:
-        emit_json({"ledger": str(book.path), "accounts": told})
+        emit_json({"ledger": str(book.path), "accounts": shown})
     elif dataset is not None:
-        _print_account(told[0])
+        _print_account(shown[0])
     else:
-        _print_accounts(told)
-        if not told:
+        _print_accounts(shown)
+        if not shown:
             say(f"{book.path} holds no account yet.")
 
 

@@ -115,8 +115,8 @@ class Failure:
             if len(self.message) <= MAX_MESSAGE_LENGTH
             else f"{self.message[:MAX_MESSAGE_LENGTH]} …"
         )
-        told = {"error": message, "hint": self.hint, "exit_code": self.code}
-        say(json.dumps(told, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
+        parts = {"error": message, "hint": self.hint, "exit_code": self.code}
+        say(json.dumps(parts, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -184,19 +184,19 @@ def _explain_by_state(failure: Failure, state: RunState) -> Failure:
             if stopped
             else failure
         )
-    told = [failure.message, f"{state.booking}."]
+    parts = [failure.message, f"{state.booking}."]
     hints = [] if stopped else [failure.hint]
     if state.result is not None:
-        told.append(f"Nothing is lost: {state.result} is complete.")
+        parts.append(f"Nothing is lost: {state.result} is complete.")
     elif state.kept is not None:
-        told.append(f"What was answered is paid for and kept in {state.kept}.")
+        parts.append(f"What was answered is paid for and kept in {state.kept}.")
         hints.append(state.hint)
     elif state.collect_answers():
-        told.append("What was answered could not be kept: no folder could be written.")
+        parts.append("What was answered could not be kept: no folder could be written.")
     else:
-        told.append("No question was answered by then.")
+        parts.append("No question was answered by then.")
     return Failure(
-        message=" ".join(told),
+        message=" ".join(parts),
         hint=". Then: ".join(hints) or "`populace ledger show` tells what is left",
         code=ENVIRONMENT if failure.code in (USAGE, OverBudget.exit_code) else failure.code,
     )

@@ -69,8 +69,8 @@ def note_unread_columns(data: Path, schema: Schema) -> None:
     known = {*wanted, *schema.columns}
     more = [name for name in names if name not in known]
     # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
-    sure = can_be_header(names) and not all(map(is_like_value, wanted))
-    if more and set(wanted) <= set(names) and sure:
+    has_header = can_be_header(names) and not all(map(is_like_value, wanted))
+    if more and set(wanted) <= set(names) and has_header:
         say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
 
 

@@ -69,13 +69,13 @@ def check(file: Path, json: bool) -> None:
             }
         )
         return
-    told = [f"{len(schema.columns)} columns"]
+    facts = [f"{len(schema.columns)} columns"]
     if schema.layout.functions:
-        told[0] += f", {len(schema.layout.functions)} of which follow from others"
-    told += (
+        facts[0] += f", {len(schema.layout.functions)} of which follow from others"
+    facts += (
         [f"{len(schema.rules.rules)} rule{'s' * (len(schema.rules.rules) > 1)}"] if schema.rules.rules else []
     )
-    emit(f"{file}: {', '.join(told)}, unit {schema.unit.name!r}, no contradiction found")
+    emit(f"{file}: {', '.join(facts)}, unit {schema.unit.name!r}, no contradiction found")
     for name, values in find_impossible_values(schema).items():
         shown = ", ".join(values[:MAX_SHOWN]) + (
             f" and {len(values) - MAX_SHOWN} more" * (len(values) > MAX_SHOWN)
@@ -119,10 +119,10 @@ def show(file: Path, json: bool) -> None:
         return
     import tomllib
 
-    told = tomllib.loads(_format_in_full(schema))
-    told["table"] = {**dict.fromkeys(TABLE_ABSENT), **told["table"]}
-    told["columns"] = {name: {**dict.fromkeys(COLUMN_ABSENT), **c} for name, c in told["columns"].items()}
-    emit_json({"digest": schema.digest, **told})
+    shown = tomllib.loads(_format_in_full(schema))
+    shown["table"] = {**dict.fromkeys(TABLE_ABSENT), **shown["table"]}
+    shown["columns"] = {name: {**dict.fromkeys(COLUMN_ABSENT), **c} for name, c in shown["columns"].items()}
+    emit_json({"digest": schema.digest, **shown})
 
 
 @command(SOURCE, options.SCHEMA_OUT, DICTIONARY, OVERLAY, DATASET, UNIT, options.JSON)
@@ -200,8 +200,10 @@ def _format_in_full(schema: Schema) -> str:
     }
     parts = [format_table("table", table) + _describe_absent(TABLE_ABSENT, table)]
     for name, column in schema.columns.items():
-        told = _full_column_table(column)
-        parts.append(format_table(format_key("columns", name), told) + _describe_absent(COLUMN_ABSENT, told))
+        shown = _full_column_table(column)
+        parts.append(
+            format_table(format_key("columns", name), shown) + _describe_absent(COLUMN_ABSENT, shown)
+        )
     # Rules and totals have no defaults: they stand as they are written.
     written = schema.to_toml()
     rules = [mark for mark in ("\n[[zeros]]", "\n[[totals]]") if mark in written]
@@ -214,15 +216,15 @@ def _full_column_table(column: Column) -> dict[str, TomlValue]:
     from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
     from populace.schema.writer import column_to_table
 
-    told = column_to_table(column)
-    if isinstance(column, IntegerColumn) and "edges" not in told:
-        told.setdefault("width", 1)
+    shown = column_to_table(column)
+    if isinstance(column, IntegerColumn) and "edges" not in shown:
+        shown.setdefault("width", 1)
     if isinstance(column, IntegerColumn | DecimalColumn):
-        told.setdefault("beyond", str(column.beyond))
-    told.setdefault("missing", [])
-    told["origin"] = str(column.origin)
-    order = [*(key for key in COLUMN_KEYS if key in told), *(key for key in told if key not in COLUMN_KEYS)]
-    return {key: told[key] for key in order}
+        shown.setdefault("beyond", str(column.beyond))
+    shown.setdefault("missing", [])
+    shown["origin"] = str(column.origin)
+    order = [*(key for key in COLUMN_KEYS if key in shown), *(key for key in shown if key not in COLUMN_KEYS)]
+    return {key: shown[key] for key in order}
 
 
 def _describe_absent(meaning: Mapping[str, str], table: Mapping[str, TomlValue]) -> str:

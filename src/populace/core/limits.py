@@ -56,9 +56,10 @@ class Limits:
 
     # privacy
 
-    # private
-
-    # measurements
+    max_pieces: int = 1000
+    """Pieces of a secret partition: each needs noise of its own."""
+    max_account_name: int = 200
+    """Characters of an account's name: it is printed in every statement."""
 
     # methods
 
@@ -81,8 +82,6 @@ class Limits:
     """Cells of a model under rules: its tables must fit into memory."""
     max_condition_boxes: int = 256
     """Boxes into which a condition on released rows is cut: a model is asked about every one."""
-
-    # sampling
 
     # survey
 
@@ -115,14 +114,17 @@ class Limits:
 
     # release
 
+    max_implicates: int = 100
+    """Synthetic tables of one release: combining rules gain nothing from more."""
+    max_replicates: int = 1000
+    """Replicate weights of a survey file: each is a column."""
+
     # planning
 
     max_planned_codes: int = 2**20
-    """Codes of all columns in a plan: populations are invented code by code, many times."""
+    """Codes of all columns together in a plan: a simulation draws each column."""
     max_share_codes: int = 10**7
-    """Codes of a column whose shares are public: each has a share in memory."""
-
-    # cli
+    """Codes of a column whose shares a file lists: each has a number in memory."""
 
 
 LIMITS = Limits()

@@ -78,6 +78,9 @@ class Plan:
     epsilon_for_target: Fraction | None
     like: PublicTableResult | None
 
+    def __repr__(self) -> str:
+        return f"Plan for {self.population:,} rows at ε = {self.epsilon}: {self.verdict.value}"
+
     def _repr_html_(self) -> str:
         facts = {
             "rows:": f"{self.population:,}",

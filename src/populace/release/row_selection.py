@@ -11,7 +11,6 @@ from populace.schema.schema import Schema
 
 # Rows that are a smaller share of the model's are flagged.
 MIN_COMMON_SHARE = 0.001
-MAX_IMPLICATES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

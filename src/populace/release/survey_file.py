@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.release.bundle import Release
 from populace.schema.hints import quote_names
 from populace.survey.calibration.replicate_weights import FITTED_DRAWING_VARIANCE, make_replicate_weights
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REPLICATE_PREFIX = "rep"
-MAX_REPLICATES = 1000
 
 
 def make_survey_file(
@@ -39,9 +39,10 @@ def make_survey_file(
             "the release holds some rows only, and totals are of all people.",
             hint="weight a release that was drawn without a condition",
         )
-    if not 2 <= replicates <= MAX_REPLICATES:
+    if not 2 <= replicates <= LIMITS.max_replicates:
         raise UsageError(
-            f"{replicates} replicates were asked for.", hint=f"ask for 2 to {MAX_REPLICATES}; 80 are usual"
+            f"{replicates} replicates were asked for.",
+            hint=f"ask for 2 to {LIMITS.max_replicates}; 80 are usual",
         )
     schema, table = release.measurements.schema, release.synthetic
     if not table.num_rows:

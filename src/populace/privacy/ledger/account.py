@@ -10,11 +10,11 @@ from shlex import quote
 from typing import Any
 
 from populace.core.errors import OverBudget, UsageError
+from populace.core.limits import LIMITS
 from populace.privacy.accounting.mechanisms import fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short, format_short_up
 from populace.schema.unit import Neighbours, PrivacyUnit
 
-MAX_NAME_LENGTH = 200
 # Characters that show nothing: joiners, fillers, selectors of a variant, marks of direction, blanks of other scripts.
 _INVISIBLE_RANGES = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
@@ -94,10 +94,10 @@ class Account:
 
 def check_account_name(dataset: str, *, others: Iterable[str]) -> None:
     """Refuse a new account whose name cannot be printed, or that the eye takes for that of another account."""
-    if not dataset.strip() or len(dataset) > MAX_NAME_LENGTH or not dataset.isprintable():
+    if not dataset.strip() or len(dataset) > LIMITS.max_account_name or not dataset.isprintable():
         raise UsageError(
-            f"{dataset[:MAX_NAME_LENGTH]!r} cannot name an account.",
-            hint=f"name the dataset with 1 to {MAX_NAME_LENGTH} printable characters",
+            f"{dataset[: LIMITS.max_account_name]!r} cannot name an account.",
+            hint=f"name the dataset with 1 to {LIMITS.max_account_name} printable characters",
         )
     own = normalize_name(dataset)
     if alike := next((other for other in others if other != dataset and normalize_name(other) == own), None):

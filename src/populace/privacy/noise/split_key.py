@@ -21,12 +21,12 @@ from typing import NoReturn
 import numpy as np
 
 from populace.core.errors import ResourceError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Counts
 from populace.core.publish_file import publish_file
 from populace.privacy.noise.entropy import Entropy
 from populace.schema.unit import Neighbours
 
-MAX_PIECES = 1000
 _KEY_BYTES = 32
 _LABEL_BYTES = 16
 _MODE = 0o600
@@ -161,9 +161,9 @@ class Split:
                 "the shares of the pieces are not parts of one whole.",
                 hint="give shares above 0 that add up to 1",
             )
-        if len(self.shares) > MAX_PIECES:
+        if len(self.shares) > LIMITS.max_pieces:
             raise UsageError(
-                f"{len(self.shares)} pieces are wanted; {MAX_PIECES} is the most.",
+                f"{len(self.shares)} pieces are wanted; {LIMITS.max_pieces} is the most.",
                 hint="ask for fewer pieces",
             )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from populace.core.limits import LIMITS
 from populace.core.untrusted_files import altered_error, read_object, read_text, same_json
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
@@ -33,7 +34,7 @@ from populace.release.manifest import (
     write_synth_command,
 )
 from populace.release.release_files import write_statement_texts
-from populace.release.row_selection import MAX_IMPLICATES, RowCountOrigin
+from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.measured_content import MeasuredContent
 from populace.release.statement.statement import Statement
 from populace.release.table_files import write_table
@@ -309,7 +310,7 @@ def _check_files(folder: Path, manifest: Manifest) -> str:
     if manifest.estimated:
         check_files(folder, manifest, always=REQUIRED_ESTIMATE_FILES, sometimes=(REPORT_FILE,))
         return f"{len(manifest.files)} files, none missing, none added"
-    if not 1 <= manifest.implicates <= MAX_IMPLICATES:
+    if not 1 <= manifest.implicates <= LIMITS.max_implicates:
         raise altered_error(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
     listed = set(manifest.files)
     first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
