@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Candidates, Marginal
+from populace.core.transcript import Transcript
 from populace.methods.adaptive.adaptive import ADAPTIVE
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.replay import NoisyAnswer
@@ -47,11 +48,11 @@ class Script:
     """Says one number about the first column, and nothing of interest about anything else."""
 
     def __init__(self, number):
-        self.number, self.transcript = number, []
+        self.number, self.transcript = number, Transcript()
 
     def add(self, exact, *, mechanism):
-        answer = np.zeros_like(exact) if self.transcript else np.array([0, self.number])
-        self.transcript.append(NoisyAnswer(exact.copy(), mechanism, answer))
+        answer = np.zeros_like(exact) if self.transcript.entries else np.array([0, self.number])
+        self.transcript.record(NoisyAnswer(exact.copy(), mechanism, answer))
         return answer
 
 
@@ -61,7 +62,7 @@ def moved_laws(number):
     for table in (EMPTY, ONE):
         source = Script(number)
         whole_run(CASE, table, source)
-        transcripts.append(source.transcript)
+        transcripts.append(source.transcript.entries)
     found = []
     for one, other in zip(*transcripts, strict=True):
         assert one.mechanism == other.mechanism

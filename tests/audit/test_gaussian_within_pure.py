@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Marginal
+from populace.core.transcript import Transcript
 from populace.methods.stability.stability import STABILITY
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, EpsilonDeltaGaussian, Spend
@@ -139,11 +140,11 @@ class Script:
     """Says one number about the first column, and nothing of interest about anything else."""
 
     def __init__(self, number):
-        self.number, self.transcript = number, []
+        self.number, self.transcript = number, Transcript()
 
     def add(self, exact, *, mechanism):
-        answer = np.zeros_like(exact) if self.transcript else np.array([0, self.number])
-        self.transcript.append(NoisyAnswer(exact.copy(), mechanism, answer))
+        answer = np.zeros_like(exact) if self.transcript.entries else np.array([0, self.number])
+        self.transcript.record(NoisyAnswer(exact.copy(), mechanism, answer))
         return answer
 
 
@@ -153,7 +154,7 @@ def met(number):
     for table in (EMPTY, ONE):
         source = Script(number)
         whole_run(CASE, table, source)
-        transcripts.append(source.transcript)
+        transcripts.append(source.transcript.entries)
     laws = []
     for one, other in zip(*transcripts, strict=True):
         assert one.mechanism == other.mechanism

@@ -217,7 +217,9 @@ def test_release_lost_in_noise_is_noted(workspace: Workspace, capsys, codes: int
     """
     schema = workspace.write("domain.json", json.dumps({"sex": codes, "age": codes}))
     assert workspace.synth(schema=schema, epsilon="3") == 0
-    assert ("note: 2 of 2 measured columns and pairs are lost in noise" in capsys.readouterr().err) is noted
+    assert (
+        "note: 2 of 2 measured columns and pairs are dominated by noise" in capsys.readouterr().err
+    ) is noted
 
 
 def test_schema_verbs(workspace: Workspace, capsys) -> None:

@@ -61,6 +61,21 @@ class Limits:
     max_account_name: int = 200
     """Characters of an account's name: it is printed in every statement."""
 
+    # private
+
+    max_prepared_bytes: int = 2**31
+    """Bytes of exact tables that an engine keeps while the same candidates are asked about."""
+    max_value_length: int = 200
+    """Characters of a discovered value: a longer text is prose or an identifier, not a category."""
+    max_sum_cells: int = 2**26
+    """Cells of one sum over private rows: each is a noisy number."""
+    max_base_bins: int = 2**20
+    """Base bins of weighted counts: they are listed one by one, each with its population."""
+    max_matching_places: int = 2**20
+    """Places of matching columns: each is compared with every incomplete one that has too few donors at home."""
+    max_donors: int = 12
+    """Donors of one imputed value: means of so many are whole numbers of one fine unit that 64 bits hold."""
+
     # methods
 
     max_paired_columns: int = 512

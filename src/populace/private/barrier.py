@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Candidates, Counts, Marginal
 from populace.measurements.measurements import Batch, Measurement
 from populace.measurements.public_marginals import PublicTable
@@ -42,8 +43,6 @@ from populace.schema.schema import Schema
 if TYPE_CHECKING:
     from populace.survey.smooth_questions import BinChoice, SmoothQuestion
     from populace.survey.survey_oracle import SumBatch
-
-PREPARED_BYTES = 2**31
 
 
 @redact_errors
@@ -200,7 +199,7 @@ class Barrier(PublicFacts):
             raise UsageError(f"bins cannot be learnt with {noise}.", hint="count them with noise alone")
         self._run.charge(self._spend("discover", f"bins of {column!r}", mechanism=noise))
         engine, whole = self._table.engine(), [Marginal((column,))]
-        engine.prepare(whole, memory=PREPARED_BYTES)
+        engine.prepare(whole, memory=LIMITS.max_prepared_bytes)
         (cells,) = engine.counts(whole)
         exact = np.zeros(int(groups.max()) + 1, dtype=np.int64)
         np.add.at(exact, groups, cells)
@@ -301,7 +300,7 @@ class Barrier(PublicFacts):
         """Return the exact scores, kept while the same candidates are asked about: every use is charged."""
         if self._scored is not candidates:
             engine = self._table.engine()
-            engine.prepare(candidates.marginals, memory=PREPARED_BYTES)
+            engine.prepare(candidates.marginals, memory=LIMITS.max_prepared_bytes)
             exact = engine.counts(candidates.marginals)
             self._scores = np.array(
                 [

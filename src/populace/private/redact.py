@@ -56,9 +56,9 @@ def _redact_method(method: Callable[P, R]) -> Callable[P, R]:
         except BaseException as failure:
             if os.environ.get("POPULACE_DEBUG") == "1":
                 raise
-            told = _redact(failure)
+            redacted = _redact(failure)
         # Out here nothing is being handled, so nothing becomes the context of what is raised.
-        raise told
+        raise redacted
 
     return _asked
 

@@ -332,6 +332,6 @@ def test_refused_questions(change, about):
 
 
 def test_many_places_are_refused(monkeypatch):
-    monkeypatch.setattr(imputed, "MAX_PLACES", 3)
+    monkeypatch.setattr(imputed, "LIMITS", replace(imputed.LIMITS, max_matching_places=3))
     with pytest.raises(UsageError, match="4 places"):
         check(ImputedQuestion(statistic=ImputedStatistic.SUM, donors=donors(1)), SCHEMA)

@@ -170,7 +170,7 @@ class Budget:
 
     def score_noise(self, share: Fraction, *, scores: int) -> Noise:
         """Return the least noise with which this many scores cost at most a share of the budget."""
-        return self._alone(share, answers=scores, shift=self.unit.score_shift)
+        return self._noise(share, answers=scores, l1=self.unit.score_shift)
 
     def sum_noise(self, share: Fraction, *, sums: int) -> Noise:
         """Return the least noise with which this many sums, told in steps, cost at most a share of the budget.
@@ -180,11 +180,11 @@ class Budget:
         >>> noise.scale / STEPS
         Fraction(6, 1)
         """
-        return self._alone(share, answers=sums, shift=STEPS * self.unit.marginal_l1)
+        return self._noise(share, answers=sums, l1=STEPS * self.unit.marginal_l1)
 
     def bound_noise(self, share: Fraction, *, bounds: int = 1) -> Noise:
         """Return the least noise with which the sizes of this many smooth bounds cost at most a share."""
-        return self._alone(share, answers=bounds, shift=LOG_STEPS * self.unit.marginal_l1)
+        return self._noise(share, answers=bounds, l1=LOG_STEPS * self.unit.marginal_l1)
 
     def smooth_epsilon(self, share: Fraction, *, answers: int = 1) -> Fraction:
         """Return the ε that each of some answers with smooth noise may have, together for at most a share.
@@ -227,22 +227,19 @@ class Budget:
         [True, False]
         """
         widest = max(self.unit.marginal_l1, self.unit.score_shift)
-        return is_drawable(self._noise(share, answers=1, l1=widest, l2_squared=widest**2))
+        return is_drawable(self._noise(share, answers=1, l1=widest))
 
     def share(self, spend: Spend) -> Fraction:
         """Return the share of the budget that a spend takes; above 1 it cannot be paid."""
         return price(spend, currency=self.currency) / self.cap
 
-    def _alone(self, share: Fraction, *, answers: int, shift: int) -> Noise:
-        """Return the noise of answers that move by a shift of their own, in whichever cell."""
-        return self._noise(share, answers=answers, l1=shift, l2_squared=shift**2)
-
-    def _noise(self, share: Fraction, *, answers: int, l1: int, l2_squared: int) -> Noise:
-        each = self._each(share, answers=answers)
+    def _noise(self, share: Fraction, *, answers: int, l1: int, l2_squared: int | None = None) -> Noise:
+        """Return the noise of answers that move this far in L1 and, unless it is given, as far in L2."""
+        each, squared = self._each(share, answers=answers), l1**2 if l2_squared is None else l2_squared
         if self.currency is Currency.GDP:
-            return DiscreteGaussian(min_variance(each / l2_squared))
+            return DiscreteGaussian(min_variance(each / squared))
         if self.currency is Currency.ZCDP:
-            return DiscreteGaussian(_short_up(l2_squared / (2 * each)))
+            return DiscreteGaussian(_short_up(squared / (2 * each)))
         return DiscreteLaplace(_short_up(l1 / each))
 
     def _each(self, share: Fraction, *, answers: int) -> Fraction:

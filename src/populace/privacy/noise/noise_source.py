@@ -82,8 +82,8 @@ class ExactNoise:
         kept. One that does not occur has no place.
         """
         noisy = counts + self._draw(mechanism.noise, size=counts.size)
-        released = np.flatnonzero((counts > 0) & (noisy > mechanism.threshold))
-        return {to_key(keys[int(place)]): int(noisy[place]) for place in released}
+        selected = np.flatnonzero((counts > 0) & (noisy > mechanism.threshold))
+        return {to_key(keys[int(place)]): int(noisy[place]) for place in selected}
 
     def smooth(self, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Return a number with noise of this distribution that follows a private bound, rounded to a public lattice."""

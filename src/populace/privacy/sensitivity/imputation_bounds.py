@@ -45,15 +45,15 @@ def impute_values(donors: Ints, *, values: Ints, take: DonorValue, default: Frac
         )
     found = []
     for row in donors.tolist():
-        answers = [int(values[one]) for one in row if one >= 0]
-        if not answers:
+        taken = [int(values[one]) for one in row if one >= 0]
+        if not taken:
             found.append(default)
         elif take is DonorValue.MAJORITY:
-            counts = Counter(answers)
+            counts = Counter(taken)
             often = max(counts.values())
             found.append(Fraction(min(value for value, count in counts.items() if count == often)))
         else:
-            found.append(Fraction(sum(answers), len(answers)))
+            found.append(Fraction(sum(taken), len(taken)))
     return found
 
 

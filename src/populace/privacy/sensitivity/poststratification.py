@@ -161,8 +161,8 @@ class Binning:
     bins: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        cells = sorted(chain.from_iterable(self.bins))
-        if not cells or cells != list(range(len(cells))) or not all(self.bins):
+        numbers = sorted(chain.from_iterable(self.bins))
+        if not numbers or numbers != list(range(len(numbers))) or not all(self.bins):
             raise UsageError(
                 f"the bins of {self.name!r} do not hold every base bin once.",
                 hint="number base bins from 0 and put each into exactly one bin",

@@ -82,7 +82,7 @@ def _read(
 ) -> tuple[dict[str, Codes], dict[str, Floats]]:
     codec = TableCodec(schema)
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
-    numbers: dict[str, list[Floats]] = {name: [] for name in readers}
+    number_parts: dict[str, list[Floats]] = {name: [] for name in readers}
     ids: list[Array] = []
     with redact_row_errors("the data"):
         for batch in source.batches(columns_to_read(schema)):
@@ -91,13 +91,13 @@ def _read(
             for name, codes in coded.items():
                 parts[name].append(codes)
             for name, reader in readers.items():
-                numbers[name].append(reader(cells[name], codes=coded, decimal=source.decimal))
+                number_parts[name].append(reader(cells[name], codes=coded, decimal=source.decimal))
             if schema.unit.id is not None:
                 ids.append(cells_to_texts(batch.column(schema.unit.id)))
         kept = select_first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
         found = {name: _concatenate(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
         empty = np.empty(0, dtype=np.float64)
-        return found, {name: np.concatenate([empty, *numbers.pop(name)])[kept] for name in readers}
+        return found, {name: np.concatenate([empty, *number_parts.pop(name)])[kept] for name in readers}
 
 
 def columns_to_read(schema: Schema) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.limits import LIMITS
 from populace.core.marginals import Counts
 from populace.private.read.sources import Source
 from populace.private.redact import redact_row_errors
@@ -15,9 +16,6 @@ from populace.schema.codec.cell_texts import Array, find_distinct, pc, to_texts,
 from populace.schema.columns.column import Column
 from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
-
-# A longer text is prose or an identifier, not a category: it goes where everything else goes.
-MAX_VALUE_LENGTH = 200
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
@@ -63,7 +61,7 @@ def _tally(parts: list[Array], *, kept: npt.NDArray[np.bool_] | None, column: Co
 def _is_key(known: Array, *, column: Column) -> npt.NDArray[np.bool_]:
     """Say which texts may be told: not special, not empty, printable and of a reasonable length."""
     special = trim_texts(pa.array(["", *column.specials], pa.string()))
-    fits = pc.less_equal(pc.utf8_length(known), MAX_VALUE_LENGTH)
+    fits = pc.less_equal(pc.utf8_length(known), LIMITS.max_value_length)
     plain = pc.and_(pc.utf8_is_printable(known), pc.and_(fits, pc.invert(pc.is_in(known, special))))
     found: npt.NDArray[np.bool_] = plain.to_numpy(zero_copy_only=False)
     return found

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Counts, Marginal, cell_indices
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
@@ -25,8 +26,6 @@ from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.schema import Schema
 from populace.survey.sums import STEPS, Sum
 
-# Cells of one answer.
-MAX_SUM_CELLS = 2**26
 # Numbers beyond are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
 
@@ -50,9 +49,10 @@ def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
 def _check_cells(by: Marginal, *, schema: Schema) -> int:
     check_marginals([by], domain=schema.domain)
     cells = math.prod(by.shape(schema.domain))
-    if cells > MAX_SUM_CELLS:
+    if cells > LIMITS.max_sum_cells:
         raise UsageError(
-            f"a sum by {by} has {cells} cells; the most is {MAX_SUM_CELLS}.", hint="add up by fewer columns"
+            f"a sum by {by} has {cells} cells; the most is {LIMITS.max_sum_cells}.",
+            hint="add up by fewer columns",
         )
     return cells
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from flint import arb
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
 from populace.privacy.sensitivity.imputation_bounds import (
@@ -37,12 +38,8 @@ from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 
-# Every place is compared with every incomplete one that has too few donors at home.
-MAX_PLACES = 2**20
 # The largest number of a range takes up to so many bits on the lattice, and never less than so many.
 _BITS, _FINE_BITS = 40, 20
-# Means of up to so many values are whole numbers of one fine unit that 64 bits hold.
-MAX_DONORS = 12
 _HALF = 32
 # Numbers beyond, and ranges nearer to 0 than its inverse, are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
@@ -64,9 +61,9 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             hint="match by at least one column, and never by the one that is filled",
         )
     places = math.prod(donors.match.shape(schema.domain))
-    if places > MAX_PLACES:
+    if places > LIMITS.max_matching_places:
         raise UsageError(
-            f"{donors.match} has {places} places to match; {MAX_PLACES} is the most.",
+            f"{donors.match} has {places} places to match; {LIMITS.max_matching_places} is the most.",
             hint="match by fewer columns, or group their codes",
         )
     if question.where is not None and own & set(read_where(question.where, schema=schema).variables):
@@ -74,7 +71,7 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             f"{question.where!r} asks for {donors.column!r}, which is filled.",
             hint="give a range of its values as `between`",
         )
-    constants = (
+    numbers = (
         donors.low,
         donors.high,
         donors.default,
@@ -82,7 +79,7 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
         question.centre,
         *(question.between or ()),
     )
-    if max(map(abs, constants)) > _MAX_MAGNITUDE:
+    if max(map(abs, numbers)) > _MAX_MAGNITUDE:
         raise UsageError(
             f"a number about {donors.column!r} is too large to be told.",
             hint="give ends of a reasonable size",
@@ -99,10 +96,10 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             "cannot be filled.",
             hint="give the lower end first, some room, and a default within",
         )
-    if not 1 <= donors.k <= MAX_DONORS or (donors.take is DonorValue.COPY and donors.k != 1):
+    if not 1 <= donors.k <= LIMITS.max_donors or (donors.take is DonorValue.COPY and donors.k != 1):
         raise UsageError(
             f"the {donors.take.value} of {donors.k} donors cannot be taken.",
-            hint=f"copy with k = 1, or take the mean or majority of up to {MAX_DONORS}",
+            hint=f"copy with k = 1, or take the mean or majority of up to {LIMITS.max_donors}",
         )
     _bound(question, 1)
 
@@ -157,8 +154,8 @@ class ImputedRows:
     def _members(self, question: ImputedQuestion) -> Ints:
         """Return the values of the rows that a question is about, in parts of the lattice's unit."""
         where = find_rows(question.where, rows=self.rows, schema=self.schema)
-        values = self._values[self._known & where] * self._fine
-        found = np.concatenate([values, self._filled[where[self._wanting]]])
+        known = self._values[self._known & where] * self._fine
+        found = np.concatenate([known, self._filled[where[self._wanting]]])
         if question.between is None:
             return found
         low, high = (round(end / self._grid.unit) * self._fine for end in question.between)
@@ -237,7 +234,7 @@ class ImputedRows:
 
     @cached_property
     def _values(self) -> Ints:
-        return self._grid.round_to_steps(self._numbers)
+        return self._grid.to_steps(self._numbers)
 
     @cached_property
     def _grid(self) -> _Grid:
@@ -268,7 +265,7 @@ class _Grid:
         default = min(max(round(donors.default / unit), low), high)
         return cls(unit=unit, low=low, high=high, default=default)
 
-    def round_to_steps(self, numbers: npt.NDArray[np.float64]) -> Ints:
+    def to_steps(self, numbers: npt.NDArray[np.float64]) -> Ints:
         """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
         # Held to the range first, in which a power of two divides without rounding or overflow.
         held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))

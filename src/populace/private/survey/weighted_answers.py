@@ -11,6 +11,7 @@ import numpy.typing as npt
 from flint import arb
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_CANDIDATE_WEIGHT, Counts, cell_indices
 from populace.privacy.sensitivity.poststratification import Bin, Binning, score_binning, smooth_weight_bound
 from populace.private.survey.survey_rows import Rows, find_rows
@@ -19,8 +20,6 @@ from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
 from populace.survey.smooth_questions import BaseWeights, BinChoice, WeightedQuestion
 
-# Base bins are listed one by one, each with its population.
-MAX_BINS = 2**20
 # Populations of bins beyond are not told apart well by floats.
 _MIN_POPULATION, _MAX_POPULATION = Fraction(1, 2**100), Fraction(2**100)
 # Where bins are chosen, each stands for somebody: scores of less would grow beyond whole numbers of 64 bits.
@@ -33,10 +32,10 @@ def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
     binnings = question.binnings if isinstance(question, BinChoice) else (question.binning,)
     if not binnings:
         raise UsageError("no set of bins is given.", hint="give at least one")
-    if len(question.populations) != cells or cells > MAX_BINS:
+    if len(question.populations) != cells or cells > LIMITS.max_base_bins:
         raise UsageError(
             f"{question.by} has {cells} cells; {len(question.populations)} populations are given.",
-            hint=f"give one for each cell, in order, at most {MAX_BINS}",
+            hint=f"give one for each cell, in order, at most {LIMITS.max_base_bins}",
         )
     for binning in binnings:
         totals = binning.totals(question.populations)
@@ -139,8 +138,8 @@ def _base_weights(base: BaseWeights, *, rows: Rows, drawn: npt.NDArray[np.bool_]
     """Return the base weight of each row that was drawn, in units, from 1 to the largest."""
     if base.column is None:
         return np.ones(int(drawn.sum()), dtype=np.int64)
-    base_weights = rows.numbers[base.column][drawn] / float(base.unit)
-    return np.rint(np.clip(base_weights, 1, base.largest)).astype(np.int64)
+    units = rows.numbers[base.column][drawn] / float(base.unit)
+    return np.rint(np.clip(units, 1, base.largest)).astype(np.int64)
 
 
 def _add_by_cell(place: Counts, weights: Counts, *, size: int) -> Counts:
