@@ -116,11 +116,11 @@ def _cap_shares(shares: Floats, *, most: float) -> Floats:
     most = max(most, total / count)
     for _ in range(count):
         over = float(np.maximum(shares - most, 0.0).sum())
-        is_below = shares < most
-        if over <= 1e-12 or not is_below.any():
+        below = shares < most
+        if over <= 1e-12 or not below.any():
             break
         shares = np.minimum(shares, most)
-        shares[is_below] += over / is_below.sum()
+        shares[below] += over / below.sum()
     return shares
 
 
