@@ -172,14 +172,14 @@ import os, sys
 from fractions import Fraction
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.accounting.mechanisms import Exponential, Spend
-from populace.schema.unit import Unit
+from populace.schema.unit import PrivacyUnit
 
 ledger = Ledger.open(sys.argv[1])
 with open(sys.argv[2], "ab", buffering=0) as out:
     out.write(b"ready\\n")
     while True:
         run = ledger.reserve(
-            "one", epsilon="1", delta="0", unit=Unit(), method="none", schema_digest="", rehearsal=False
+            "one", epsilon="1", delta="0", unit=PrivacyUnit(), method="none", schema_digest="", rehearsal=False
         )
         for number in range(4):
             law = Exponential(Fraction(1, 4))
