@@ -272,4 +272,4 @@ def test_a_statement_names_all_of_the_design_that_is_public(strata, psu, fpc):
     )[0]
     assert ("the strata (“stratum”)" in words) == bool(strata)
     assert ("the primary sampling units (“psu”)" in words) == bool(psu)
-    assert ("the sizes of what was sampled from" in words) == bool(fpc)
+    assert ("the finite population corrections" in words) == bool(fpc)

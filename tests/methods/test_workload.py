@@ -247,7 +247,7 @@ def test_the_method_gets_it_and_the_release_says_so(tmp_path: Path, monkeypatch:
     assert "--workload FILE" in told[2]
     assert "wish.toml" not in told[2]
     pages = [(tmp_path / f"release{n}" / "statement.md").read_text("utf-8") for n in range(4)]
-    assert ["asked to be accurate" in page for page in pages] == [False, True, True, True]
+    assert ["| workload |" in page for page in pages] == [False, True, True, True]
     assert seen[2].digest in pages[2]
 
 

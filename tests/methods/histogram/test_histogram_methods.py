@@ -215,9 +215,9 @@ def test_no_row_that_is_rare_is_told(tmp_path):
         assert release.rows_asked is None
         assert release.statement["total"]["rows"] == 0
         told = " ".join(release.statement["warnings"])
-        assert "No row was told" in told
-        assert "The table is empty, however many rows were asked for." in told
-        assert "Rows are here only if" not in told
+        assert "No row was released" in told
+        assert "The table is empty, however many rows were requested." in told
+        assert "Rows were released only if" not in told
     release = release_from(found, fit(found), rows=20)
     page = build_report(
         release.statement,

@@ -607,4 +607,4 @@ def test_a_statement_says_that_the_width_is_not_told():
     assert limits._smooth_noise(run) == []
     run.charge(spend(QUICK))
     (line,) = limits._smooth_noise(run)
-    assert "is part of no file" in line
+    assert "The scale is in no file" in line

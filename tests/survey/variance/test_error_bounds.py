@@ -62,7 +62,7 @@ def words(design: str, *, schema: str) -> str:
 
 
 def test_a_statement_says_that_rows_of_one_unit_are_taken_for_independent_ones():
-    told = "sampling errors take rows to be drawn one by one"
+    told = "sampling errors assume independent rows"
     assert told in words("[design]", schema=REPEATED)
     assert "One unit may have up to 2 rows" in words("[design]", schema=REPEATED)
     assert told not in words("[design]", schema=small_survey.SCHEMA)

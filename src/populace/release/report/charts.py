@@ -32,7 +32,7 @@ MAX_SHARE = 1.0
 # Percentages on axes and in tooltips, as the tables have them.
 PERCENT_EXPR = "replace(format(datum.value, '.2~%'), '%', ' %')"
 # Labels of an axis are told apart by their place in order; behind it come the wide and the narrow spelling.
-_BREAK, _LINE = "\x1f", "\x1e"
+_BREAK, _LINE = "\ue000", "\ue001"
 LABEL_EXPR = f"split(split(slice(datum.label, 3), '{_BREAK}')[width < {PHONE_WIDTH} ? 1 : 0], '{_LINE}')"
 
 CONFIG: Spec = {
