@@ -18,7 +18,7 @@ from populace.cli.demo import DELTA, EPSILON
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.report.charts import CONFIG, budget_chart, column_chart, pairs_chart
-from populace.release.report.document import ReportDocument
+from populace.release.report.report_data import ReportDocument
 from populace.release.report.palette import fill_colours
 from populace.simulation.sample_survey import simulate_survey
 

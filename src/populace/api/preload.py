@@ -21,7 +21,7 @@ REPORT = (
     "encodings.unicode_escape",
     "jinja2.ext",
     "vl_convert",
-    "populace.release.report.document",
+    "populace.release.report.report_data",
     "populace.release.report.bootstrap_error",
     "populace.release.report.render",
 )

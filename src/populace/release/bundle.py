@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from populace.core.marginals import Marginal
     from populace.release.report.comparison import CodeColumns
-    from populace.release.report.document import ReportDocument
+    from populace.release.report.report_data import ReportDocument
 
 
 # So many rows tell a report everything about a model.
@@ -162,7 +162,7 @@ class Release:
     def document(self) -> ReportDocument:
         """Return every number that the report shows; it takes about as long as fitting and drawing did."""
         from populace.release.report.bootstrap_error import bootstrap_errors
-        from populace.release.report.document import build_report
+        from populace.release.report.report_data import build_report
 
         likely: Mapping[Marginal, float] = {}
         if self.selection is None:

@@ -26,7 +26,7 @@ from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
 from populace.survey.estimate_result import Estimate
-from populace.survey.first_format import read_first_format, write_first_format, write_first_note
+from populace.survey.estimates_first_format import read_first_format, write_first_format, write_first_note
 from populace.survey.json_codec import decode_json, encode_json
 from populace.survey.queries.queries import Queries, Query
 from populace.survey.queries.query_plan import QueryPlan

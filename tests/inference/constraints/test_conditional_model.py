@@ -10,7 +10,7 @@ import pytest
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Grouping
-from populace.inference.constraints.boxes import cut_into_boxes, cut_table
+from populace.inference.constraints.condition_boxes import cut_into_boxes, cut_table
 from populace.inference.constraints.conditional_model import (
     MIN_SHARE,
     ConditionalModel,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Domain
-from populace.inference.graph.joints import JointTables
+from populace.inference.graph.joint_tables import JointTables
 from populace.inference.graph.junction_tree import junction_tree
 from populace.inference.graph.propagation import Propagation
 from tests.helpers.least_squares import incidence, margin, random_clique, random_domain

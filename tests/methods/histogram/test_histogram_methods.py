@@ -27,7 +27,7 @@ from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.public_table import read_public
-from populace.release.report.document import build_report
+from populace.release.report.report_data import build_report
 from populace.release.verify.verify import verify
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.row_filter import RowFilter

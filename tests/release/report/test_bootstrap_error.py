@@ -20,7 +20,7 @@ from populace.release.bundle import Release
 from populace.release.report import bootstrap_error as rehearsal
 from populace.release.report.bootstrap_error import bootstrap_errors
 from populace.release.report.comparison import GAUSSIAN, Comparison, Quality
-from populace.release.report.document import build_report
+from populace.release.report.report_data import build_report
 from populace.release.table_files import encode_table
 from populace.schema.schema import Schema
 from tests.helpers import releases

@@ -35,8 +35,8 @@ from populace.release.report.comparison import (
     compare_marginal,
 )
 from populace.release.report.dependence_tree import list_tree
-from populace.release.report.document import ReportDocument, build_report
 from populace.release.report.html_templates import to_plain
+from populace.release.report.report_data import ReportDocument, build_report
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement
 from populace.release.table_files import encode_table

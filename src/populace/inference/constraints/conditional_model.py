@@ -10,7 +10,7 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Counts, Grouping
-from populace.inference.constraints.boxes import Box, cut_into_boxes
+from populace.inference.constraints.condition_boxes import Box, cut_into_boxes
 from populace.inference.constraints.support import Lookup, Support, class_lookups
 from populace.inference.factor import Table, add_potential
 from populace.inference.gls.observations import refines

@@ -26,7 +26,7 @@ from populace.inference.gls.consistency import fit_consistent_tables
 from populace.inference.gls.gls import estimate_total
 from populace.inference.gls.observations import Observation, observe, separable_part
 from populace.inference.graph.clique_cost import CliqueCost
-from populace.inference.graph.joints import JointTables
+from populace.inference.graph.joint_tables import JointTables
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace

@@ -10,7 +10,7 @@ import numpy as np
 from populace._native.kernels import compiled, scale_to_separator
 from populace.core.marginals import Clique, Domain
 from populace.inference.factor import AxisMap, Table, cell_strides
-from populace.inference.graph.joints import JointTables
+from populace.inference.graph.joint_tables import JointTables
 from populace.inference.graph.junction_tree import JunctionTree
 
 # The potential of cells in which no row can be: so far below all others that their probability is exactly 0.

@@ -22,7 +22,9 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
-from populace.privacy.sensitivity.imputation_bounds import (
+from populace.privacy.sensitivity.nn_donors import Ints, MatchingSpace, NearestNeighbours, TieOrder
+from populace.privacy.sensitivity.nn_donors import MatchedRows as Placed
+from populace.privacy.sensitivity.nn_imputation_bounds import (
     DonorValue,
     Membership,
     frequency_bound,
@@ -30,8 +32,6 @@ from populace.privacy.sensitivity.imputation_bounds import (
     mean_bound,
     variance_bound,
 )
-from populace.privacy.sensitivity.nn_imputation import Ints, MatchingSpace, NearestNeighbours, TieOrder
-from populace.privacy.sensitivity.nn_imputation import MatchedRows as Placed
 from populace.private.survey.survey_rows import Rows, Truth, find_rows, read_where
 from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn

@@ -11,8 +11,8 @@ from typing import Any
 from populace.core.number_format import format_percent, format_percent_bound
 from populace.release.report.bars import Bar
 from populace.release.report.chart_labels import cut_middle, shorten_labels
-from populace.release.report.document import ColumnSummary, PairSummary
 from populace.release.report.palette import colour
+from populace.release.report.report_data import ColumnSummary, PairSummary
 from populace.release.statement.cost import BudgetStage
 
 Spec = dict[str, Any]

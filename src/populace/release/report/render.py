@@ -11,8 +11,8 @@ from populace.core.number_format import format_number
 from populace.measurements.measurements import describe_count
 from populace.release.report import charts
 from populace.release.report.count_precision import CountPrecision
-from populace.release.report.document import ReportDocument
 from populace.release.report.html_templates import render_page
+from populace.release.report.report_data import ReportDocument
 
 # The columns and pairs of the largest error bounds are shown at once; charts of more columns than these are not drawn.
 WORST_SHOWN = 12

@@ -27,7 +27,7 @@ from populace.release.row_selection import (
 )
 from populace.release.statement.limitations import list_limitations, list_omissions
 from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.membership_test import (
+from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,
     bound_membership_power,

@@ -1,4 +1,4 @@
-"""From values to codes and back: what a column declares, applied to whole arrays at once."""
+"""From codes back to values: what a column declares, applied to whole arrays at once."""
 
 from __future__ import annotations
 

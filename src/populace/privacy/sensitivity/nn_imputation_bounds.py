@@ -1,7 +1,7 @@
 """Values of imputed rows, and smooth bounds on answers about them.
 
-L₁ (`Nearest.most_changed`) at most doubles from one table to a neighbour, so each bound here is ln 2-smooth: `LN_2`
-of privacy/smooth/smooth_noise.py is its t. Every such answer needs an ε of its own, above ln 2.
+L₁ (`NearestNeighbours.max_changed`) at most doubles from one table to a neighbour, so each bound here is ln 2-smooth:
+`LN_2` of privacy/smooth/smooth_noise.py is its t. Every such answer needs an ε of its own, above ln 2.
 Proof: docs/proofs/nearest.md
 """
 
@@ -12,7 +12,7 @@ from enum import Enum
 from fractions import Fraction
 
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_imputation import Ints
+from populace.privacy.sensitivity.nn_donors import Ints
 
 
 class DonorValue(Enum):

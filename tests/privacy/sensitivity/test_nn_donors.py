@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.imputation_bounds import (
+from populace.privacy.sensitivity.nn_donors import (
+    MatchedRows,
+    MatchingSpace,
+    NearestNeighbours,
+    TieBreak,
+    TieOrder,
+)
+from populace.privacy.sensitivity.nn_imputation_bounds import (
     DonorValue,
     Membership,
     frequency_bound,
     impute_values,
     mean_bound,
     variance_bound,
-)
-from populace.privacy.sensitivity.nn_imputation import (
-    MatchedRows,
-    MatchingSpace,
-    NearestNeighbours,
-    TieBreak,
-    TieOrder,
 )
 from tests.helpers.sampled_cases import sample_cases
 
@@ -176,7 +176,7 @@ def test_changes_and_smoothness(seed):
 
 def test_chunks_change_nothing(monkeypatch):
     found = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
-    monkeypatch.setattr("populace.privacy.sensitivity.nn_imputation._MAX_DISTANCE_CELLS", 2)
+    monkeypatch.setattr("populace.privacy.sensitivity.nn_donors._MAX_DISTANCE_CELLS", 2)
     again = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
     assert found == again
 
