@@ -27,7 +27,7 @@ from flint import arb
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, bounds, precision, round_up
-from populace.privacy.smooth.smooth_price import certified_price
+from populace.privacy.smooth.smooth_price import laplace_log_normal_price, polyplace_price, power_tail_price
 
 # The z of 0 … 1 at which a loss is looked at when parameters are compared.
 _LOSS_GRID = np.linspace(0, 1, 257)
@@ -57,7 +57,7 @@ class Cauchy:
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
         """Return the greatest loss, certified from above. Proof: docs/proofs/smooth-noise.md."""
-        return certified_price(power=self.gamma, exponent=Fraction(1), s=s, t=t)
+        return power_tail_price(power=self.gamma, exponent=Fraction(1), s=s, t=t)
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""
@@ -89,7 +89,7 @@ class Student:
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
         """Return the greatest loss, certified from above. Proof: docs/proofs/smooth-noise.md."""
         inner = round_up(bounds(lambda: ball(s) / ball(self.degrees).sqrt())[1])
-        return certified_price(power=Fraction(2), exponent=(self.degrees + 1) / 2, s=inner, t=t)
+        return power_tail_price(power=Fraction(2), exponent=(self.degrees + 1) / 2, s=inner, t=t)
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""
@@ -135,22 +135,8 @@ class PolyPlace:
         return gamma * math.exp(math.log(tail / (probability * whole)) / (gamma - 1))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return the greatest loss: of no dilation, of the narrower distribution and of the wider one.
-
-        Proof: docs/proofs/smooth-noise.md.
-        """
-
-        def losses() -> arb:
-            gamma, step, full = ball(self.gamma), ball(t), ball(s)
-            part = full * (-step).exp()
-            # Undecided comparisons (and both branches agree at γ) fall to the greater of two bounds: φ(x) ≤ x.
-            wider = (gamma - 1) * step + part if not part > gamma else phi(full, gamma) - step
-            return phi(full, gamma).max(step + phi(part, gamma)).max(wider)
-
-        def phi(x: arb, gamma: arb) -> arb:
-            return gamma + gamma * (x / gamma).log() if x > gamma else x
-
-        return round_up(bounds(losses)[1])
+        """Return what an answer costs in ε, rounded up."""
+        return polyplace_price(self.gamma, s=s, t=t)
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""
@@ -193,13 +179,8 @@ class LaplaceLogNormal:
         return math.exp(_find_crossing(tail, probability, low=-60.0))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return ρ, rounded up. Proof: docs/proofs/smooth-noise.md."""
-
-        def rho() -> arb:
-            sigma = ball(self.sigma)
-            return (ball(t) / sigma + (3 * sigma**2 / 2).exp() * ball(s)) ** 2 / 2
-
-        return round_up(bounds(rho)[1])
+        """Return ρ, rounded up."""
+        return laplace_log_normal_price(self.sigma, s=s, t=t)
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""
@@ -250,7 +231,7 @@ def _find_crossing(tail: Callable[[float], float], probability: float, *, low: f
 
 
 def _power_loss(power: float, exponent: float, s: float, t: float) -> float:
-    """Return the greatest loss at the points that are looked at: the search of `certified_price`, unproved."""
+    """Return the greatest loss at the points that are looked at: the search of `power_tail_price`, unproved."""
     z, own = _LOSS_GRID, _LOSS_GRID**power
     found = []
     # A power above all floats is a loss above 700, more than answers take; one below all of them is never the greatest.

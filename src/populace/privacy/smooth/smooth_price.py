@@ -1,7 +1,7 @@
-"""What noise of a density ∝ (1 + |x|^p)^−m costs when its scale follows a smooth bound: certified from above.
+"""The price of noise whose scale follows a smooth bound on local sensitivity: certified from above.
 
 Answers are q + (S/s)·X for a bound S on the local sensitivity of q that changes by at most e^t between neighbours.
-The loss is the supremum over |λ| ≤ t, |d| ≤ s·min(1, e^−λ) and x of
+For power tails, of density ∝ (1 + |x|^p)^−m, the loss is the supremum over |λ| ≤ t, |d| ≤ s·min(1, e^−λ) and x of
 
     | −λ + m·ln(1 + |e^λ(x + d)|^p) − m·ln(1 + |x|^p) |.
 
@@ -74,14 +74,14 @@ def _raise_interval(ends: tuple[arb, ...], power: arb) -> arb:
 
 
 @lru_cache(maxsize=65536)
-def certified_price(
+def power_tail_price(
     *, power: Fraction, exponent: Fraction, s: Fraction, t: Fraction, close: Fraction = PRICE_TOLERANCE
 ) -> Fraction:
     """Return the exact loss from above, at most `close` (and rounding) higher than it is.
 
     >>> from math import log
     >>> ln2 = Fraction(log(2))
-    >>> round(float(certified_price(power=Fraction(4), exponent=Fraction(1), s=ln2, t=ln2)), 6)
+    >>> round(float(power_tail_price(power=Fraction(4), exponent=Fraction(1), s=ln2, t=ln2)), 6)
     2.739546
     """
     return round_up(bounds(lambda: _supremum(power, exponent, s, t, close))[1])
@@ -132,3 +132,32 @@ def _max_endpoint(*balls: arb, at: Callable[[arb], arb]) -> arb:
         if end > best:
             best = end
     return best
+
+
+def polyplace_price(gamma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:
+    """Return the greatest loss of `PolyPlace`: of no dilation, of the narrower distribution and of the wider one.
+
+    Proof: docs/proofs/smooth-noise.md.
+    """
+
+    def losses() -> arb:
+        knee, step, full = ball(gamma), ball(t), ball(s)
+        part = full * (-step).exp()
+        # Undecided comparisons (and both branches agree at γ) fall to the greater of two bounds: φ(x) ≤ x.
+        wider = (knee - 1) * step + part if not part > knee else phi(full, knee) - step
+        return phi(full, knee).max(step + phi(part, knee)).max(wider)
+
+    def phi(x: arb, knee: arb) -> arb:
+        return knee + knee * (x / knee).log() if x > knee else x
+
+    return round_up(bounds(losses)[1])
+
+
+def laplace_log_normal_price(sigma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:
+    """Return ρ of `LaplaceLogNormal`, rounded up. Proof: docs/proofs/smooth-noise.md."""
+
+    def rho() -> arb:
+        spread = ball(sigma)
+        return (ball(t) / spread + (3 * spread**2 / 2).exp() * ball(s)) ** 2 / 2
+
+    return round_up(bounds(rho)[1])
