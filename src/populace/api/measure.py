@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,7 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         public=None if known is None else PublicTable(known.name, known.digest),
     )
     progress = progress or silent
-    transcript = MeasurementTranscript(run, schema=schema)
+    transcript = MeasurementTranscript(run, schema=schema, context=context)
     current_state().paid = transcript.collect
     if schema.columns_to_learn:
 
@@ -142,4 +141,4 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
     transcript.final = method.measure(oracle, workload, progress)
     run.finish()
-    return replace(transcript.measurements(), context=context)
+    return transcript.measurements()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from populace.core.marginals import Candidates, Counts, Marginal
 from populace.core.transcript import Transcript
 from populace.measurements.measurements import AnswerRecord, Batch, Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
+from populace.measurements.run_context import RunContext
 from populace.methods.discovery.domain_discovery import DomainOracle
 from populace.methods.oracle import Oracle
 from populace.privacy.accounting.budget import Budget
@@ -37,8 +39,9 @@ class QuestionOracle(Oracle, DomainOracle, Protocol):
 class MeasurementTranscript:
     """What one run was answered, in the order of its questions, and the run that paid for it."""
 
-    def __init__(self, run: Run, *, schema: Schema) -> None:
+    def __init__(self, run: Run, *, schema: Schema, context: RunContext | None = None) -> None:
         self._run = run
+        self._context = context
         # The schema as it is known by now, the tables of its learning, and what the method returned in the end.
         self.schema = schema
         self.learnt: tuple[Measurement, ...] = ()
@@ -53,7 +56,8 @@ class MeasurementTranscript:
     def measurements(self) -> Measurements:
         """Return everything measured, under the schema as it is known by now, with the ledger's record."""
         answers = self.final or self.tables.entries
-        return Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
+        made = Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
+        return made if self._context is None else replace(made, context=self._context)
 
     def collect(self) -> Mapping[str, Any]:
         """Return what is to be kept of a run that failed: measurements where there are any, and all other answers.

@@ -312,8 +312,8 @@ class Spend:
         if alone or only not in (None, self.verb):
             raise UsageError(
                 f"{self.verb!r} does not go with {self.mechanism}.",
-                hint="choose with Exponential, discover values with Stability, measure counts within a range with "
-                "ExponentialCount, follow a smooth bound with SmoothNoise, and the rest with noise",
+                hint="choose with Exponential, discover values with PartitionSelection, measure counts within a range "
+                "with ExponentialCount, follow a smooth bound with SmoothNoise, and the rest with noise",
             )
         for name, number in (("answers", self.answers), ("l1", self.l1), ("l2_squared", self.l2_squared)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:

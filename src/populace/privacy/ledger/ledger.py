@@ -84,13 +84,17 @@ class Ledger:
         rows = [
             [
                 each.dataset,
-                f"{float(each.left_epsilon):g} of {float(each.epsilon):g}",
-                Bar(each.left_epsilon / each.epsilon),
+                "VOID" if each.void else f"{float(each.left_epsilon):g} of {float(each.epsilon):g}",
+                f"{float(each.left_delta):g} of {float(each.delta):g}",
+                Bar(Fraction(0) if each.void else each.left_epsilon / each.epsilon),
             ]
             for each in self.accounts()
         ]
         return render_card(
-            f"Ledger {self.path}", {"accounts:": len(rows)}, header=("dataset", "ε left", ""), rows=rows
+            f"Ledger {self.path}",
+            {"accounts:": len(rows)},
+            header=("dataset", "ε left", "δ left", ""),
+            rows=rows,
         )
 
     def verify(self) -> int:
