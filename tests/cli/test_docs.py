@@ -85,7 +85,7 @@ def test_readme_python_runs_by_itself(workspace: Workspace) -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 8
     names: dict[str, object] = {}
     exec(code, names)
-    assert list(names["release"].table) == ["smokes", "age"]
+    assert names["release"].table.column_names == ["smokes", "age"]
     assert (workspace.folder / "smokers-release" / "manifest.json").is_file()
 
 

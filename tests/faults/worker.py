@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from populace.cli import start
 from populace.core import run_state
@@ -47,6 +48,17 @@ class Imports:
             raise ImportError(f"{fullname}.so: failed to map segment from shared object")
 
 
+def leave(code: int) -> NoReturn:
+    """End a child as the interpreter would: what was registered for the end runs, and streams are flushed."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or 120
+    os._exit(code)
+
+
 def forked(work: Callable[[], None], *, folder: Path, name: str) -> int:
     """Run work in a child of its own, and return its exit code, or minus the number of the signal that ended it."""
     child = os.fork()
@@ -58,6 +70,8 @@ def forked(work: Callable[[], None], *, folder: Path, name: str) -> int:
                 os.dup2(kept, number)
                 os.close(kept)
             work()
+        except SystemExit as end:
+            leave(end.code if isinstance(end.code, int) else int(end.code is not None))
         except BaseException:
             import traceback
 

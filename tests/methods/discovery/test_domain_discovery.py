@@ -342,7 +342,7 @@ def test_a_release_with_learnt_domains_verifies_and_says_so(release, folder):
     assert all("delta" not in line for line in told["spends"] if line is not discovered[0])
     assert "were learnt with budget" in " ".join(told["not_covered"])
     page = (folder / "statement.md").read_text(encoding="utf-8")
-    assert "of which 1e-7 for values or rows that one row alone has" in page
+    assert "of which 1e-7 for values or rows of one row alone" in page
     assert "learn values of 'city'" in page
     assert "learn bins of 'age'" in page
     assert release.measurements.record.used <= release.measurements.record.cap
