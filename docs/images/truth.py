@@ -144,7 +144,13 @@ def _column(name: str, numbers: dict[str, Any]) -> dict[str, Any]:
     colours = {"domain": SERIES, "range": [COLOURS[series] for series in SERIES]}
     colour = {"field": "of", "type": "nominal", "scale": colours, "legend": None}
     return {
-        "title": {"text": name, "subtitle": "share of people; bars are the truth"},
+        "title": {
+            "text": name,
+            "subtitle": [
+                "share of people; bars are the truth, dots the releases,",
+                "from left: populace, mbi AIM, mbi MST",
+            ],
+        },
         "width": 255,
         "height": 140,
         "data": {"values": rows},
