@@ -42,6 +42,12 @@ RULES: list[tuple[Rule, dict[str, str]]] = [
     (tree_rules.retired_words, {"planning/plan.py": "class HushedErrors:\n    pass"}),
     (tree_rules.retired_words, {"planning/plan.py": "MOST_PLANS = 3"}),
     (tree_rules.retired_words, {"planning/plan_tape.py": ""}),
+    (
+        tree_rules.repeated_lines,
+        dict.fromkeys(
+            ("planning/one.py", "schema/other.py"), "\n".join(f"total_{n} = {n}" for n in range(10))
+        ),
+    ),
     (tree_rules.bare_participles, {"planning/plan.py": "def joined(plans):\n    return plans"}),
 ]
 

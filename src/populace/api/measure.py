@@ -70,16 +70,7 @@ def measure(
       paid for with ε = 1, δ = 0
     """
     request = RunRequest.of(
-        data,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        workload=workload,
-        ledger=ledger,
-        dataset=dataset,
-        public=public,
-        noise=noise,
+        data, schema, epsilon, delta, method, workload, ledger, dataset=dataset, public=public, noise=noise
     )
     return measure_request(request, progress=progress)
 

@@ -64,16 +64,7 @@ def synthesize(
       ε = 1, δ = 0 for one row
     """
     request = RunRequest.of(
-        data,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        workload=workload,
-        ledger=ledger,
-        dataset=dataset,
-        public=public,
-        noise=noise,
+        data, schema, epsilon, delta, method, workload, ledger, dataset=dataset, public=public, noise=noise
     )
     drawn = RowRequest(inference=inference, rows=rows, where=where, implicates=implicates, seed=seed)
     check_row_request(drawn, schema=request.schema, method=request.synthesizer)
