@@ -26,7 +26,12 @@ def test_sampled_faults_break_no_promise(tmp_path: Path) -> None:
     with worker(tmp_path) as warm:
         calls = count_calls(warm, ("synth", "measure", "estimate", "split", "ledger init"))
         grid = points(calls)
-        jobs = [*grid[:: -(-len(grid) // SAMPLED)], *memory_points(every=23)]
+        ends = [
+            job
+            for job in grid
+            if job["mode"] == "once" and job["n"] == calls[str(job["command"])][str(job["kind"])]
+        ]
+        jobs = [*grid[:: -(-len(grid) // SAMPLED)], *ends, *memory_points(every=23)]
         outcomes = list(warm.perform(jobs))
     assert [each for each in outcomes if each["wrong"]] == []
     # Spread over the run, or it shows nothing: some before the budget was taken, some after it, some after the end.

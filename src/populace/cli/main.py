@@ -20,7 +20,7 @@ from populace.cli.command import (
     summarize,
 )
 from populace.cli.console import emit, say
-from populace.cli.start import INTERRUPTED_HINT, INTERRUPTED_MESSAGE, signal_exit_code
+from populace.cli.start import INTERRUPTED_HINT, INTERRUPTED_MESSAGE, RECEIVED_SIGNALS, signal_exit_code
 from populace.cli.start import run as run
 from populace.core.errors import NotCompiled, OverBudget, PopulaceError, Terminated, environment_cause
 from populace.core.run_state import RunState, run_state
@@ -167,6 +167,8 @@ def _find_interrupt(failure: BaseException | None) -> BaseException | None:
     """Return the signal behind a failure: a library that is interrupted while it loads fails in words of its own."""
     while failure is not None and not isinstance(failure, KeyboardInterrupt | Terminated):
         failure = failure.__cause__ or failure.__context__
+    if failure is None and RECEIVED_SIGNALS:
+        return Terminated(RECEIVED_SIGNALS[-1])
     return failure
 
 

@@ -18,6 +18,8 @@ ENVIRONMENT, INTERRUPTED = 4, 130
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 # A second signal so soon after the first would only stop what the first began to clear away.
 SIGNAL_GRACE_SECONDS = 5.0
+# The signals that have come: a library that is interrupted while it loads may fail in words of its own.
+RECEIVED_SIGNALS: list[int] = []
 INTERRUPTED_MESSAGE = "interrupted."
 INTERRUPTED_HINT = "what the ledger had booked by then stays spent; `populace ledger show` tells"
 
@@ -98,6 +100,7 @@ def catch_signals() -> None:
         if now - before < SIGNAL_GRACE_SECONDS:
             return
         last = now
+        RECEIVED_SIGNALS.append(number)
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
     for name in SIGNALS:
