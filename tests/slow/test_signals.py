@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -82,8 +83,14 @@ def test_a_stopped_split_leaves_no_rows(sent: signal.Signals, town: Path) -> Non
 def test_what_a_killed_split_leaves_is_found_by_clean(
     town: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, _ = stopped_while_writing(town, "pieces", signal.SIGKILL)
-    assert code == -signal.SIGKILL
+    kept = shutil.copytree(town, town.with_name("kept"))
+    for attempt in range(10):
+        # A split that is quicker than the signal is tried again, in a folder of its own.
+        town = shutil.copytree(kept, town.with_name(f"attempt-{attempt}"))
+        code, _ = stopped_while_writing(town, "pieces", signal.SIGKILL)
+        assert code == -signal.SIGKILL
+        if hidden(town):
+            break
     (place,) = hidden(town)
 
     def fate() -> str:
