@@ -49,6 +49,8 @@ class Limits:
     """Choices that are tried to find a row that keeps all rules."""
     max_totals_cells: int = 2**22
     """Cells of a table of public totals: each is a number in memory."""
+    max_units: int = 2**22
+    """Smallest units of a geography: each is numbered, noised and published."""
     max_cell_bytes: int = 10_000
     """Bytes of a text cell: a longer one is prose, and batches stay below Arrow's 2 GiB in any encoding."""
     max_draft_values: int = 1000

@@ -69,6 +69,8 @@ class Grouping:
 
     column: str
     groups: tuple[int, ...]
+    label: str = ""
+    """What the groups are, where they have a name of their own: the level of a geography."""
 
     def __post_init__(self) -> None:
         found = set(self.groups)
@@ -136,7 +138,8 @@ class Marginal:
         return next((g for g in self.groupings if g.column == column), None)
 
     def __str__(self) -> str:
-        return " × ".join(self.clique) or "number of rows"
+        labels = {grouping.column: grouping.label for grouping in self.groupings}
+        return " × ".join(labels.get(name) or name for name in self.clique) or "number of rows"
 
 
 def tabulate(marginal: Marginal, *, codes: Mapping[str, npt.NDArray[Any]], domain: Domain) -> Counts:

@@ -1,0 +1,197 @@
+"""The geography of a hierarchical release: `[geography]` of a schema, and the geocode of every smallest unit.
+
+Units and their ids are public and come from a file of their own, never from rows. A row names its unit by one column
+for each level; together they are one variable, the geocode, whose codes number the smallest units.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from populace.core.array_types import Ints
+from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
+from populace.core.marginals import Grouping
+from populace.core.spine import ROOT, Spine, number_paths
+from populace.schema.columns.column import CategoricalColumn, Origin
+from populace.schema.hints import quote_names, suggest
+
+GEOCODE = "geocode"
+_MARK = "|"
+
+
+@dataclass(frozen=True, eq=False)
+class Geography:
+    """The levels of a spine, widest first, with the id of every unit.
+
+    >>> geography = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
+    >>> geography.spine.leaves, geography.columns["tract"].values
+    (3, ('1', '2'))
+    """
+
+    levels: tuple[str, ...]
+    spine: Spine
+    ids: tuple[tuple[str, ...], ...]
+    """The id of every unit below the root, by level; ids may repeat below different parents. An empty cell is an id."""
+
+    @classmethod
+    def of_paths(cls, paths: Sequence[Sequence[str]], *, levels: Sequence[str]) -> Geography:
+        """Return the geography of smallest units that are named by the ids of all levels, widest first."""
+        _check_levels(levels)
+        if not paths:
+            raise SchemaError("[geography] has no units.", hint="list every smallest unit of the spine")
+        if len(paths) > LIMITS.max_units:
+            raise SchemaError(
+                f"[geography] has {len(paths)} units; {LIMITS.max_units} is the most.",
+                hint="release one state or region after the other",
+            )
+        if len(set(map(tuple, paths))) < len(paths):
+            raise SchemaError("[geography] lists a unit twice.", hint="give one row per smallest unit")
+        if any(_MARK in text for path in paths for text in path):
+            raise SchemaError(
+                f"[geography]: the id of a unit holds {_MARK!r}.",
+                hint="write ids without it, in the data too",
+            )
+        spine, ids = number_paths(paths, levels=levels)
+        return cls(levels=tuple(levels), spine=spine, ids=ids)
+
+    @cached_property
+    def columns(self) -> Mapping[str, CategoricalColumn]:
+        """The columns of a row that name its units, one for each level."""
+        return {
+            level: CategoricalColumn(name=level, values=tuple(sorted(set(ids))), origin=Origin.CODEBOOK)
+            for level, ids in zip(self.levels, self.ids, strict=True)
+        }
+
+    @cached_property
+    def variable(self) -> CategoricalColumn:
+        """The geocode as a column of codes: one for every smallest unit, and nothing else."""
+        paths = tuple(_MARK.join(path) for path in self.paths())
+        return CategoricalColumn(name=GEOCODE, values=paths, other=paths[0], origin=Origin.CODEBOOK)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the levels and of all units."""
+        form = json.dumps([self.levels, self.paths()], separators=(",", ":"))
+        return hashlib.sha256(form.encode()).hexdigest()
+
+    def paths(self) -> list[tuple[str, ...]]:
+        """Return the ids of every smallest unit and of those above it, widest first."""
+        by_level = [
+            self.unit_ids(level, of_level=len(self.levels)) for level in range(1, len(self.levels) + 1)
+        ]
+        return list(zip(*by_level, strict=True))
+
+    def unit_ids(self, level: int, *, of_level: int) -> list[str]:
+        """Return, for every unit of a level of the spine, the id of the unit of a level above that it lies in.
+
+        >>> geography = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
+        >>> geography.unit_ids(1, of_level=2)
+        ['A', 'A', 'B']
+        """
+        ids = np.array(self.ids[level - 1], dtype=object)
+        found: list[str] = ids[self.spine.ancestors(level, of_level=of_level)].tolist()
+        return found
+
+    def level_codes(self, level: str) -> Ints:
+        """Return the code, in its level's column, of the unit of that level that each smallest unit lies in."""
+        number = self.levels.index(level)
+        places = self.columns[level].places
+        codes = np.array([places[text] for text in self.ids[number]], dtype=np.int64)
+        found: Ints = codes[self.spine.ancestors(number + 1)]
+        return found
+
+    def grouping(self, level: int) -> Grouping | None:
+        """Return the map from smallest units to the units of a level; None for the smallest themselves."""
+        if level == len(self.levels):
+            return None
+        return Grouping(GEOCODE, tuple(self.spine.ancestors(level).tolist()), label=self.spine.levels[level])
+
+    def find_level(self, name: str, *, place: str) -> int:
+        """Return the number of a level of the spine by its name; "all" is the root."""
+        if name in self.spine.levels:
+            return self.spine.levels.index(name)
+        raise SchemaError(
+            f"{place}: the geography has no level {name!r}.",
+            hint=suggest(name, self.spine.levels, otherwise=f"one of {quote_names(self.spine.levels)}"),
+        )
+
+    def encode(self, codes: Mapping[str, npt.NDArray[Any]]) -> Ints:
+        """Return the smallest unit of every row, from the codes of the columns of its levels.
+
+        A row off the spine goes to the first smallest unit below the last unit on its path that is known: it stays in
+        every unit that it names rightly, and only its own ids decide where it goes.
+
+        >>> geography = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
+        >>> geography.encode({"county": np.array([0, 1, 1, 2]), "tract": np.array([1, 0, 1, 1])}).tolist()
+        [1, 2, 2, 0]
+        """
+        rows = len(next(iter(codes.values())))
+        units = np.zeros(rows, dtype=np.int64)
+        known = np.ones(rows, dtype=np.bool_)
+        for number, level in enumerate(self.levels):
+            size = self.columns[level].size
+            places = self.columns[level].places
+            own = np.array([places[text] for text in self.ids[number]], dtype=np.int64)
+            keys = self.spine.parents[number] * size + own
+            order = np.argsort(keys)
+            asked = units * size + codes[level].astype(np.int64)
+            place = np.searchsorted(keys, asked, sorter=order).clip(max=len(keys) - 1)
+            found = order[place]
+            known &= keys[found] == asked
+            units = np.where(known, found, self.spine.first_children(number + 1)[units])
+        return units
+
+    def decode(self, units: npt.NDArray[Any]) -> dict[str, Ints]:
+        """Return the codes of the columns of all levels for some smallest units."""
+        return {level: self.level_codes(level)[units] for level in self.levels}
+
+
+def read_units(path: Path, *, levels: Sequence[str]) -> Geography:
+    """Read the units of a spine from a CSV or Parquet file with one row per smallest unit."""
+    import pyarrow as pa
+
+    _check_levels(levels)
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(path, columns=list(levels))
+        else:
+            import pyarrow.csv as pc
+
+            types = {level: pa.string() for level in levels}
+            options = pc.ConvertOptions(
+                column_types=types, include_columns=list(levels), strings_can_be_null=False
+            )
+            table = pc.read_csv(path, convert_options=options)
+        columns = [table.column(level).cast(pa.string()).to_pylist() for level in levels]
+    except FileNotFoundError:
+        raise SchemaError(
+            f"[geography]: there is no file {str(path)!r}.", hint="paths are read from the schema's folder"
+        ) from None
+    except (OSError, pa.ArrowException, KeyError):
+        raise SchemaError(
+            f"[geography]: {str(path)!r} cannot be read as a table with columns {quote_names(levels)}.",
+            hint="give a CSV or Parquet file with one row per smallest unit and a column for each level",
+        ) from None
+    return Geography.of_paths(
+        [tuple((text or "").strip() for text in path) for path in zip(*columns, strict=True)], levels=levels
+    )
+
+
+def _check_levels(levels: Sequence[str]) -> None:
+    if not levels or len(set(levels)) < len(levels) or {ROOT, GEOCODE} & set(levels):
+        raise SchemaError(
+            f"[geography] has the levels {quote_names(levels) or 'none'}.",
+            hint=f"name each level below the root once, widest first; the root is called {ROOT!r} by itself",
+        )
