@@ -1,0 +1,140 @@
+"""How a hierarchical run shares out its budget: over the levels of the spine, and over the queries of each level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+
+from populace.core.errors import UsageError
+from populace.core.marginals import Clique, Domain, Grouping
+from populace.schema.geocodes import GEOCODE, Geography
+from populace.schema.hints import quote_names, suggest
+
+# Without a budget file: half of a level's share for all columns together, a tenth for totals, the rest for columns.
+DETAILED_SHARE, TOTAL_SHARE = Fraction(1, 2), Fraction(1, 10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitQuery:
+    """A table that is counted in every unit of some levels: a clique of columns, coarsened where groupings say so."""
+
+    clique: Clique
+    groupings: tuple[Grouping, ...] = ()
+    share: Fraction = Fraction(1)
+    levels: tuple[str, ...] = ()
+    """The levels at which it is asked; all of them where none is named."""
+
+    def __str__(self) -> str:
+        return " × ".join(self.clique) or "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelQuery:
+    """One query at one level of the spine, with its share of the whole budget."""
+
+    level: int
+    query: UnitQuery
+    share: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelBudget:
+    """Shares of the levels, by name, and of the queries within each level. They need not add up to 1.
+
+    A level that is not named has no share, and is not measured.
+
+    >>> geography = Geography.of_paths([("A", "1"), ("B", "1")], levels=("county", "tract"))
+    >>> budget = LevelBudget.default(Domain({"race": 8, "age": 2}), geography)
+    >>> asked = budget.allocate(geography)
+    >>> len(asked), sum(each.share for each in asked), asked[-1].share
+    (12, Fraction(1, 1), Fraction(1, 6))
+    """
+
+    levels: Mapping[str, Fraction] = field(hash=False)
+    queries: tuple[UnitQuery, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
+
+    @classmethod
+    def default(cls, domain: Domain, geography: Geography) -> LevelBudget:
+        """Return equal shares of all levels; in each, the total, every column alone, and all columns together."""
+        columns = tuple(name for name in domain if name != GEOCODE)
+        queries = [UnitQuery(clique=(), share=TOTAL_SHARE), UnitQuery(clique=columns, share=DETAILED_SHARE)]
+        if len(columns) > 1:
+            each = (1 - TOTAL_SHARE - DETAILED_SHARE) / len(columns)
+            queries[1:1] = [UnitQuery(clique=(name,), share=each) for name in columns]
+        return cls(levels=dict.fromkeys(geography.spine.levels, Fraction(1)), queries=tuple(queries))
+
+    def allocate(self, geography: Geography, *, exact: Sequence[int] = ()) -> tuple[LevelQuery, ...]:
+        """Return every query of every level with its share of the whole budget; the shares add up to 1.
+
+        `exact` are levels whose totals are invariant. Theirs and those above them are known, and not measured again.
+        """
+        finest = max(exact, default=-1)
+        asked: list[tuple[int, Fraction, list[UnitQuery]]] = []
+        for number, name in enumerate(geography.spine.levels):
+            queries = [
+                query
+                for query in self.queries
+                if (not query.levels or name in query.levels) and (query.clique or number > finest)
+            ]
+            if self.levels.get(name) and queries:
+                asked.append((number, self.levels[name], queries))
+        whole = sum((share for _, share, _ in asked), Fraction(0))
+        return tuple(
+            LevelQuery(
+                level=number,
+                query=query,
+                share=share / whole * query.share / sum((each.share for each in queries), Fraction(0)),
+            )
+            for number, share, queries in asked
+            for query in queries
+        )
+
+    def check(self, domain: Domain, geography: Geography) -> None:
+        """Refuse levels and columns that the schema does not have, and shares from which cells cannot be estimated."""
+        known = geography.spine.levels
+        for name in (*self.levels, *(name for query in self.queries for name in query.levels)):
+            if name not in known:
+                raise UsageError(
+                    f"the budget names the level {name!r}, which the geography does not have.",
+                    hint=suggest(name, known, otherwise=f"one of {quote_names(known)}"),
+                )
+        columns = [name for name in domain if name != GEOCODE]
+        for query in self.queries:
+            if strange := [name for name in query.clique if name not in columns]:
+                raise UsageError(
+                    f"the budget has a query by {quote_names(strange)}, which is no column.",
+                    hint=suggest(strange[0], columns, otherwise=f"one of {quote_names(columns)}"),
+                )
+        smallest = known[-1]
+        detailed = any(
+            set(query.clique) == set(columns)
+            and not query.groupings
+            and (not query.levels or smallest in query.levels)
+            for query in self.queries
+        )
+        if not detailed or not self.levels.get(smallest):
+            raise UsageError(
+                f"the budget does not measure all columns together at the level {smallest!r}.",
+                hint=f"give {smallest!r} a share, and a query by {quote_names(columns)}: without it no cell of a "
+                "smallest unit can be estimated",
+            )
+
+    def form(self) -> list[object]:
+        """Return everything in it as plain JSON, in order, for a digest."""
+        return [
+            [[name, str(share)] for name, share in sorted(self.levels.items())],
+            [
+                [
+                    list(query.clique),
+                    [[g.column, list(g.groups)] for g in query.groupings],
+                    str(query.share),
+                    list(query.levels),
+                ]
+                for query in self.queries
+            ],
+        ]
