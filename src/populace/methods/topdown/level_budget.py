@@ -138,3 +138,56 @@ class LevelBudget:
                 for query in self.queries
             ],
         ]
+
+
+BUDGET_TABLES = ("levels", "queries")
+
+
+def read_level_budget(document: TomlTable, *, schema: Schema) -> LevelBudget:
+    """Return what `[levels]` and `[[queries]]` of a budget file say.
+
+    Without `[levels]` all have equal shares; without `[[queries]]`, queries and their shares are the default ones.
+    """
+    geography = schema.geography
+    if geography is None:
+        raise UsageError(
+            "the budget names levels or queries of units, but the schema has no [geography].",
+            hint="declare the geography in the schema, or write [[marginals]]",
+        )
+    usual = LevelBudget.default(schema.domain, geography)
+    levels = document.table("levels", place="[levels]")
+    shares = {name: _read_share(levels, name) for name in levels.items} or dict(usual.levels)
+    queries = tuple(_read_query(each, schema=schema) for each in document.tables("queries"))
+    budget = LevelBudget(levels=shares, queries=queries or usual.queries)
+    budget.check(schema.domain, geography)
+    return budget
+
+
+def _read_query(table: TomlTable, *, schema: Schema) -> UnitQuery:
+    table.allow(("columns", "share", "levels", "coarse"))
+    names = set(table.texts("columns"))
+    if strange := sorted(names - set(schema.domain)):
+        raise UsageError(
+            f"{table.place} names {quote_names(strange)}, which is no column.",
+            hint=suggest(strange[0], [*schema.domain], otherwise="name columns of the schema"),
+        )
+    coarse = table.table("coarse", place='coarse = { age = ["0..17", "18.."] }').items
+    if strange := sorted(set(coarse) - names):
+        raise UsageError(
+            f"{table.place} coarsens {quote_names(strange)}, which is none of its columns.", hint="add it to columns"
+        )
+    return UnitQuery(
+        clique=tuple(name for name in schema.domain if name in names),
+        groupings=tuple(
+            read_coarse_bins(bins, schema.variables[name], place=table.place) for name, bins in coarse.items()
+        ),
+        share=_read_share(table, "share") if "share" in table else Fraction(1),
+        levels=table.texts("levels"),
+    )
+
+
+def _read_share(table: TomlTable, key: str) -> Fraction:
+    share = table.number(key)
+    if share is None or share < 0:
+        raise UsageError(f"{table.place}: the share of {key!r} is no number of 0 or more.", hint="give a number")
+    return share
