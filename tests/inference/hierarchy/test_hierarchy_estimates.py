@@ -165,7 +165,7 @@ def test_one_measured_level_is_ordinary_least_squares_unit_by_unit(seed: int) ->
 
 
 # 1000 runs of a fixed tree; three counts named beforehand in two forms of the filter. Coverage of a right interval is
-# binomial (1000, .95): outside 910 … 980 with probability 3e-8 + 5e-7; means are beyond 5 standard errors with
+# binomial (1000, .95): outside 910 … 980 with probability 5e-8 + 3e-7; means are beyond 5 standard errors with
 # probability 6e-7. Six checks of each: false-alarm rate below 1e-5. Half the noise covers .9999, twice the noise .67.
 RUNS, FEWEST, MOST = 1000, 910, 980
 

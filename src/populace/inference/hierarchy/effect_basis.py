@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.core.array_types import Floats, Ints, Truth
 from populace.core.marginals import Clique, Domain
@@ -79,11 +81,14 @@ class EffectBasis:
         """
         return np.where(self.contained(clique), float(self.rest(clique)), 0.0)
 
-    def add_query(self, contrasts: Floats, clique: Clique, *, counts: Floats) -> None:
-        """Add Qᵀ·counts to contrasts, in place; counts are (units, *shape), columns in the order of the clique."""
+    def add_query(
+        self, contrasts: Floats, clique: Clique, *, counts: npt.NDArray[Any], precision: float
+    ) -> None:
+        """Add Qᵀ·counts·precision to contrasts, in place; counts are (units, *shape), axes in the clique's order."""
         ordered = [name for name in self.domain if name in clique]
         axes = [0, *(1 + clique.index(name) for name in ordered)]
-        own = reflect_axes(counts.transpose(axes)) * math.sqrt(self.rest(clique))
+        own = reflect_axes(counts.transpose(axes))
+        own *= precision * math.sqrt(self.rest(clique))
         view = contrasts.reshape(len(contrasts), *self.shape)
         view[(slice(None), *(slice(None) if name in clique else 0 for name in self.domain))] += own
 
@@ -107,7 +112,7 @@ class EffectBasis:
         )
 
 
-def reflect_axes(tables: Floats) -> Floats:
+def reflect_axes(tables: npt.NDArray[Any]) -> Floats:
     """Return tables (units, *shape) transformed along every axis but the first; twice gives them back.
 
     >>> reflect_axes(np.array([[3.0, 1.0]])).round(9).tolist()
@@ -115,7 +120,8 @@ def reflect_axes(tables: Floats) -> Floats:
     """
     shape = tables.shape
     units = shape[0]
-    found = np.ascontiguousarray(tables, dtype=np.float64)
+    # What is returned is never what was given: callers go on with it in place.
+    found: Floats = np.array(tables, dtype=np.float64, order="C", copy=True if len(shape) == 1 else None)
     for before, sizes, behind in _blocks(shape[1:]):
         size = math.prod(sizes)
         if len(sizes) == 1 and size > _MAX_BLOCK:

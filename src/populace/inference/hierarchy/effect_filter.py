@@ -94,7 +94,8 @@ class EffectFilter:
         """Return the contrasts of t = Σ Qᵀy/σ²."""
         found = np.zeros((units, self.width))
         for query, values in zip(self.plan.levels[level].queries, counts, strict=True):
-            self.basis.add_query(found, query.marginal.clique, counts=values / float(query.variance))
+            precision = 1 / float(query.variance)
+            self.basis.add_query(found, query.marginal.clique, counts=values, precision=precision)
         return found
 
     def combine(
