@@ -15,6 +15,7 @@ from populace.core.spine import Spine
 from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation
 from populace.inference.hierarchy import hierarchy_estimates as module
+from populace.inference.hierarchy.area_estimates import estimate_area
 from populace.inference.hierarchy.dense_filter import DenseFilter
 from populace.inference.hierarchy.effect_filter import EffectFilter
 from populace.inference.hierarchy.hierarchy_estimates import (
@@ -260,6 +261,8 @@ def test_counts_totals_and_areas_of_another_shape_are_refused() -> None:
     for members in (np.array([True]), np.array([0, 1])):
         with pytest.raises(UsageError, match="members"):
             estimates.area(members, clique=())
+    with pytest.raises(UsageError, match="members of an area have shape"):
+        estimate_area(estimates.form, counts, members=np.array([True, False]), clique=())
     with pytest.raises(UsageError, match="not in the domain"):
         estimates.marginal(("b",), level=0)
 
@@ -278,6 +281,12 @@ def test_the_form_follows_from_the_plan(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError, match="groups a column") as refusal:
         choose_filter(grouped)
     assert refusal.value.hint
+    # Two levels of one form each, with 3 × 3 numbers in two matrices.
+    monkeypatch.setattr(module, "LIMITS", replace(LIMITS, max_dense_bytes=2 * 2 * 9 * 8))
+    assert isinstance(choose_filter(grouped), DenseFilter)
+    monkeypatch.setattr(module, "LIMITS", replace(LIMITS, max_dense_bytes=2 * 2 * 9 * 8 - 1))
+    with pytest.raises(UsageError, match="groups a column"):
+        choose_filter(grouped)
     monkeypatch.setattr(module, "LIMITS", replace(LIMITS, max_dense_cells=1))
     assert isinstance(choose_filter(with_zeros), EffectFilter)
     with pytest.raises(UsageError, match="mixes effects"):

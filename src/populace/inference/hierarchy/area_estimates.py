@@ -10,6 +10,7 @@ from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique
 from populace.inference.factor import sum_onto
+from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan
 from populace.inference.hierarchy.two_pass import HierarchyFilter
 
 
@@ -27,22 +28,27 @@ class AreaEstimate:
 
 
 def estimate_area(form: HierarchyFilter, cells: Floats, *, members: Truth, clique: Clique) -> AreaEstimate:
-    """Return the estimate of a marginal of a set of smallest units, given the estimates of these units' cells.
+    """Return the estimate of a marginal of a set of smallest units, given the estimates of their cells.
 
+    `members` says of every smallest unit whether it is in the area, and `cells` are those of the members, in order.
     `form` is the filter of the plan: variances follow from the plan alone, so no noisy counts are needed. The area
     need not be a unit: errors of units that share a parent are dependent, which the variance takes into account.
     """
     plan = form.plan
+    check_members(members, plan=plan)
+    if cells.shape != (wanted := (int(members.sum()), *plan.shape)):
+        raise UsageError(
+            f"the estimates of the members of an area have shape {cells.shape}.",
+            hint=f"give those of all members and no other unit: {wanted}",
+        )
+    estimate = sum_onto(cells.sum(axis=0), plan.columns, plan.clique(clique))
+    return AreaEstimate(estimate=estimate, variance=form.area_variance(clique, members=members))
+
+
+def check_members(members: Truth, *, plan: HierarchyPlan) -> None:
+    """Refuse what does not say of every smallest unit whether it is in an area."""
     if members.shape != (plan.spine.leaves,) or members.dtype != np.bool_:
         raise UsageError(
             f"the members of an area have shape {members.shape} and type {members.dtype}.",
             hint=f"give a truth value for each of the {plan.spine.leaves} smallest units",
         )
-    if cells.shape != (plan.spine.leaves, *plan.shape):
-        raise UsageError(
-            f"the estimates of the smallest units have shape {cells.shape}.",
-            hint=f"give all of them: {(plan.spine.leaves, *plan.shape)}",
-        )
-    summed = members.astype(np.float64) @ cells.reshape(len(cells), -1)
-    estimate = sum_onto(summed.reshape(plan.shape), plan.columns, plan.clique(clique))
-    return AreaEstimate(estimate=estimate, variance=form.area_variance(clique, members=members))

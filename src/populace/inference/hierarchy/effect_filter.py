@@ -87,7 +87,8 @@ class EffectFilter:
         for level, parents in enumerate(self.plan.spine.parents):
             own, summed = self.message_variances[level + 1], self.child_sums[level]
             share = _divide(own, summed[parents])
-            found.append(own + share**2 * (found[-1] - summed)[parents])
+            # Written so that an only child has exactly its parent's variance.
+            found.append(own * (1 - share) + share**2 * found[-1][parents])
         return tuple(found)
 
     def collect(self, counts: Sequence[npt.NDArray[Any]], *, level: int, units: int) -> Floats:

@@ -11,8 +11,9 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique
 from populace.inference.factor import sum_onto
-from populace.inference.hierarchy.area_estimates import AreaEstimate, estimate_area
+from populace.inference.hierarchy.area_estimates import AreaEstimate, check_members, estimate_area
 from populace.inference.hierarchy.dense_filter import DenseFilter
+from populace.inference.hierarchy.dense_matrices import count_matrix_bytes, possible_cells
 from populace.inference.hierarchy.effect_filter import EffectFilter
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, NoisyCounts, Totals
 from populace.inference.hierarchy.two_pass import HierarchyFilter, Subtree, estimate_subtrees
@@ -45,25 +46,28 @@ class HierarchyEstimates:
 
     def area(self, members: Truth, *, clique: Clique) -> AreaEstimate:
         """Return the estimate of a marginal of any set of smallest units."""
-        return estimate_area(self.form, self.cells[-1], members=members, clique=clique)
+        check_members(members, plan=self.form.plan)
+        return estimate_area(self.form, self.cells[-1][members], members=members, clique=clique)
 
 
 def choose_filter(plan: HierarchyPlan) -> HierarchyFilter:
     """Return the filter that gives a plan's estimates, and their variances before anything is measured.
 
     Effects separate where all queries are marginals of one product domain (`EffectFilter`). Structural zeros and
-    grouped columns mix them: there the filter is dense (`DenseFilter`), up to `max_dense_cells` possible cells.
-    Above, zeros are set aside until the end (see `EffectFilter`), and groupings are refused.
+    grouped columns mix them: there the filter is dense (`DenseFilter`), up to `max_dense_cells` possible cells and
+    `max_dense_bytes` of matrices. Above, zeros are set aside until the end (see `EffectFilter`), and groupings are
+    refused.
     """
     if plan.possible is None and not plan.has_groupings:
         return EffectFilter.of(plan)
-    possible = plan.cells if plan.possible is None else int(plan.possible.sum())
-    if possible <= LIMITS.max_dense_cells:
+    possible = len(possible_cells(plan))
+    if possible <= LIMITS.max_dense_cells and count_matrix_bytes(plan) <= LIMITS.max_dense_bytes:
         return DenseFilter.of(plan)
     if plan.has_groupings:
         raise UsageError(
-            f"a query groups a column, and a unit has {possible} possible cells; with groupings at most "
-            f"{LIMITS.max_dense_cells} can be estimated.",
+            f"a query groups a column, and {plan.spine.leaves} units with {possible} possible cells each are too many "
+            f"to estimate with groupings: at most {LIMITS.max_dense_cells} cells, and matrices of "
+            f"{LIMITS.max_dense_bytes >> 20} MiB.",
             hint="measure ungrouped columns, or group these columns in the schema",
         )
     return EffectFilter.of(plan)
