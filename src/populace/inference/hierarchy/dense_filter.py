@@ -97,13 +97,17 @@ class DenseFilter:
 
     def variance(self, clique: Clique, *, level: int, units: slice) -> Floats:
         """Return the diagonal of M·V·Mᵀ, where M sums cells into those of a marginal, for every unit."""
-        rows = self._rows(clique)
-        found = np.empty((units.stop - units.start, len(rows)))
-        for chunk in chunk_units(len(found), cells=self.width):
-            wanted = np.arange(units.start + chunk.start, units.start + chunk.stop)
-            covariances, places = self._covariances(level, wanted)
-            found[chunk] = _quadratic(rows, covariances)[places]
-        return found.reshape(len(found), *self.plan.domain.shape(clique))
+        rows, form_of = self._rows(clique), self.levels[level].form_of[units]
+        parents = (
+            self.plan.spine.parents[level - 1][units] if level else np.zeros(len(form_of), dtype=np.int64)
+        )
+        # Units of one form below one parent share their covariance.
+        pairs = np.stack([parents, form_of])
+        _, first, places = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
+        found = np.empty((len(first), len(rows)))
+        for chunk in chunk_units(len(first), cells=self.width):
+            found[chunk] = _quadratic(rows, self._covariances(level, units.start + first[chunk]))
+        return found[places.reshape(-1)].reshape(len(form_of), *self.plan.domain.shape(clique))
 
     def area_variance(self, clique: Clique, *, members: Truth) -> Floats:
         """Return the variance of a sum of smallest units; only units that lie partly in it cost more than a number.
@@ -142,25 +146,17 @@ class DenseFilter:
         found = _quadratic(slope, self.levels[0].message)[0] + rests.get(0, np.zeros(len(rows)))
         return np.asarray(found.reshape(self.plan.domain.shape(clique)))
 
-    def _covariances(self, level: int, units: Ints) -> tuple[Floats, Ints]:
-        """Return the different covariances of the estimates of units, and which of them is each unit's.
-
-        Units of one form below one parent share theirs. Those above are worked out for these units only.
-        """
+    def _covariances(self, level: int, units: Ints) -> Floats:
+        """Return the covariances of the estimates of units; above, they are worked out for their ancestors only."""
         own = self.levels[level]
+        message = own.message[own.form_of[units]]
         if level == 0:
-            return own.message, np.zeros(len(units), dtype=np.int64)
+            return message
         upper = self.levels[level - 1]
-        parents = self.plan.spine.parents[level - 1][units]
-        (wanted, form), places = np.unique(
-            np.stack([parents, own.form_of[units]]), axis=1, return_inverse=True
-        )
-        uppers, order = np.unique(wanted, return_inverse=True)
-        given, given_places = self._covariances(level - 1, uppers)
-        message = own.message[form]
-        gain = message @ upper.child_inverse[upper.form_of[wanted]]
-        given = given[given_places[order]]
-        return message - gain @ message + gain @ given @ gain.transpose(0, 2, 1), places.reshape(-1)
+        parents, places = np.unique(self.plan.spine.parents[level - 1][units], return_inverse=True)
+        given = self._covariances(level - 1, parents)[places]
+        gain = message @ upper.child_inverse[upper.form_of[parents[places]]]
+        return message - gain @ message + gain @ given @ gain.transpose(0, 2, 1)
 
     def _rows(self, clique: Clique) -> Floats:
         """Return the matrix that sums the possible cells into those of a marginal."""

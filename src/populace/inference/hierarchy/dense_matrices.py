@@ -41,7 +41,22 @@ def query_places(plan: HierarchyPlan, *, marginal: Marginal) -> Ints:
 
 
 def find_forms(plan: HierarchyPlan) -> tuple[Ints, ...]:
-    """Return for each level the form of its units: equal where subtrees are, up to the order of children."""
+    """Return for each level the form of its units: equal where subtrees are, up to the order of children.
+
+    >>> from populace.core.marginals import Domain
+    >>> from populace.core.spine import Spine
+    >>> from populace.inference.hierarchy.hierarchy_plan import LevelQueries, MeasuredQuery
+    >>> detailed = MeasuredQuery(marginal=Marginal(("x",)), variance=1)
+    >>> plan = HierarchyPlan(
+    ...     spine=Spine(
+    ...         ("all", "a", "b", "c"), tuple(map(np.array, ([0, 0], [0, 0, 1, 1], [0, 1, 1, 2, 2, 3])))
+    ...     ),
+    ...     domain=Domain({"x": 2}),
+    ...     levels=(*[LevelQueries()] * 3, LevelQueries(queries=(detailed,))),
+    ... )
+    >>> [form_of.tolist() for form_of in find_forms(plan)]
+    [[0], [0, 0], [0, 1, 1, 0], [0, 0, 0, 0, 0, 0]]
+    """
     found = [np.zeros(plan.spine.leaves, dtype=np.int64)]
     for level in reversed(range(plan.spine.depth - 1)):
         offsets = plan.child_offsets[level]
