@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,8 +35,8 @@ class EffectFilter:
     their parents. Variances of cells, marginals and areas are those of x̃. What the zeros would add to precision is
     given up; `DenseFilter` uses it where the cells are few enough.
 
-    `message_variances` and `variances` are (units, effects) by level; smallest units share one message variance.
-    `child_sums` is W for each level but the smallest.
+    `message_variances` is v, (units, effects) by level; smallest units share one row. `child_sums` is W for each level
+    but the smallest.
     """
 
     plan: HierarchyPlan
@@ -80,16 +79,19 @@ class EffectFilter:
         """The number of contrasts."""
         return self.basis.cells
 
-    @cached_property
-    def variances(self) -> tuple[Floats, ...]:
-        """The variance of every effect in the estimates of every unit: (units, effects) by level."""
-        found = [self.message_variances[0]]
-        for level, parents in enumerate(self.plan.spine.parents):
-            own, summed = self.message_variances[level + 1], self.child_sums[level]
-            share = _divide(own, summed[parents])
-            # Written so that an only child has exactly its parent's variance.
-            found.append(own * (1 - share) + share**2 * found[-1][parents])
-        return tuple(found)
+    def effect_variances(self, level: int, *, units: slice) -> Floats:
+        """Return the variance of every effect in the estimates of units of a level: (units, effects)."""
+        own = self.message_variances[level]
+        if level == 0:
+            return own
+        parents = self.plan.spine.parents[level - 1][units]
+        above = slice(int(parents[0]), int(parents[-1]) + 1)
+        upper, places = self.effect_variances(level - 1, units=above), parents - above.start
+        if len(own) > 1:
+            own = own[units]
+        share = _divide(own, self.child_sums[level - 1][parents])
+        # Written so that an only child has exactly its parent's variance.
+        return own * (1 - share) + share**2 * upper[places]
 
     def collect(self, counts: Sequence[npt.NDArray[Any]], *, level: int, units: int) -> Floats:
         """Return the contrasts of t = Σ Qᵀy/σ²."""
@@ -145,7 +147,7 @@ class EffectFilter:
     def variance(self, clique: Clique, *, level: int, units: slice) -> Floats:
         """Return Σ_τ V_τ·|P_τ b|² for the sum of cells b of every cell of a marginal."""
         loadings = self._loadings(clique)
-        found = self.variances[level][units] @ loadings.T
+        found = self.effect_variances(level, units=units) @ loadings.T
         shape = (len(found), *self.plan.domain.shape(clique))
         return np.broadcast_to(found, (len(found), self.plan.domain.cells(clique))).reshape(shape)
 
