@@ -97,6 +97,10 @@ class Limits:
 
     max_model_cells: int = 2**24
     """Cells of a model under rules: its tables must fit into memory."""
+    max_dense_cells: int = 200
+    """Possible cells of a geographic unit under structural zeros or groupings: work grows with their cube."""
+    max_dense_bytes: int = 2**32
+    """Bytes of matrices for such units: two for every different form of a subtree, and all are held."""
     max_condition_boxes: int = 256
     """Boxes into which a condition on released rows is cut: a model is asked about every one."""
 

@@ -1,0 +1,1 @@
+"""Best linear unbiased estimates of every unit of a hierarchy, with exact variances."""
