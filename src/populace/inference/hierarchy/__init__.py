@@ -1,0 +1,1 @@
+"""Estimates of a hierarchy of units, and integer tables from them."""
