@@ -18,6 +18,7 @@ from populace.core.errors import InternalError
 from populace.inference.hierarchy.table_constraints import UnitNeeds
 
 _MAX_REFINEMENTS = 20
+_MIN_SIBLINGS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,8 +63,41 @@ def meets_needs(table: Ints, *, needs: UnitNeeds) -> bool:
     return int(maximum_flow(csr_array(graph), 0, number + size + 1).flow_value) == least
 
 
-def solve_family(family: Family, *, groups: Sequence[Ints]) -> Ints:
-    """Return integer tables of the children that meet all needs, nearest to the targets stage by stage.
+def repair_family(family: Family, *, tables: Ints, groups: Sequence[Ints]) -> Ints:
+    """Return tables that meet all needs, by changing those that do not, with some siblings to give and take.
+
+    Siblings with most in the cells that are demanded come first; there are more of them where some do not suffice.
+    """
+    pairs = list(zip(tables, family.needs, strict=True))
+    broken = np.array([not meets_needs(table, needs=need) for table, need in pairs])
+    demanded = np.zeros(tables.shape[1], dtype=np.bool_)
+    for place in np.flatnonzero(broken):
+        for demand in family.needs[place].demands:
+            demanded |= demand.cells
+    others = np.lexsort((-tables.sum(axis=1), -tables[:, demanded].sum(axis=1)))
+    others = others[~broken[others]]
+    helpers = max(_MIN_SIBLINGS, 4 * int(broken.sum()))
+    while True:
+        members = np.sort(np.concatenate([np.flatnonzero(broken), others[:helpers]]))
+        part = Family(
+            needs=[family.needs[place] for place in members],
+            targets=family.targets[members],
+            variance=family.variance[members],
+            cells=tables[members].sum(axis=0),
+            totals=None if family.totals is None else family.totals[members],
+        )
+        solved = solve_family(part, groups=groups)
+        if solved is not None:
+            repaired = tables.copy()
+            repaired[members] = solved
+            return repaired
+        if helpers >= len(others):
+            raise InternalError("the tables of a family of units could not be found.")
+        helpers *= 4
+
+
+def solve_family(family: Family, *, groups: Sequence[Ints]) -> Ints | None:
+    """Return integer tables of the children that meet all needs, nearest to the targets stage by stage, or None.
 
     `groups` gives, for each stage, the group that every cell lies in; the last stage is the cells themselves. A stage
     is left out if a demand overlaps one of its groups in part: what it fixed could then not be split further.
@@ -76,7 +110,10 @@ def solve_family(family: Family, *, groups: Sequence[Ints]) -> Ints:
     else:
         stages = [np.zeros(family.targets.shape[1], dtype=np.int64), *stages]
     for stage in stages:
-        fixed.append((stage, _solve_stage(family, network, stage, fixed)))
+        sums = _solve_stage(family, network, stage, fixed)
+        if sums is None:
+            return None
+        fixed.append((stage, sums))
     tables = fixed[-1][1]
     if not _is_solution(tables, family):
         raise InternalError("the tables of a family of units do not meet their needs.")
@@ -132,7 +169,9 @@ def _make_network(family: Family) -> _Network:
     )
 
 
-def _solve_stage(family: Family, network: _Network, stage: Ints, fixed: Sequence[tuple[Ints, Ints]]) -> Ints:
+def _solve_stage(
+    family: Family, network: _Network, stage: Ints, fixed: Sequence[tuple[Ints, Ints]]
+) -> Ints | None:
     """Return the sums of every child over the groups of a stage, nearest to the targets, given earlier sums."""
     number, size = len(family.needs), int(stage.max()) + 1
     wanted = np.stack([np.bincount(stage, weights=row, minlength=size) for row in family.targets])
@@ -147,6 +186,8 @@ def _solve_stage(family: Family, network: _Network, stage: Ints, fixed: Sequence
     found, error = centre, np.inf
     for _ in range(_MAX_REFINEMENTS):
         trial = _solve_program(family, network, places, fixed, wanted, caps, scale, centre)
+        if trial is None:
+            return None
         sums = np.bincount(places, weights=trial, minlength=number * size).reshape(number, size)
         centre = np.rint(sums).astype(np.int64)
         reached = float((((centre - wanted) ** 2) / scale).sum())
@@ -165,7 +206,7 @@ def _solve_program(
     caps: Ints,
     scale: Floats,
     centre: Ints,
-) -> Floats:
+) -> Floats | None:
     """Return the flows of the linear program whose costs are exact near the centre and between powers of 2 from it."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array, csr_array, vstack
@@ -199,10 +240,7 @@ def _solve_program(
         integrality=np.concatenate([np.ones(flows), np.zeros(len(owner))]),
         options={"mip_rel_gap": 0.0},
     )
-    if solved.x is None:
-        raise InternalError("the tables of a family of units could not be found.")
-    flow: Floats = np.rint(solved.x[:flows])
-    return flow
+    return None if solved.x is None else np.rint(solved.x[:flows])
 
 
 def _cost_segments(wanted: Floats, caps: Ints, scale: Floats, centre: Ints) -> tuple[Ints, Floats, Floats]:

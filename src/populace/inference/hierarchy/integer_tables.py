@@ -15,7 +15,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import InternalError, UsageError
-from populace.inference.hierarchy.family_program import Family, meets_needs, solve_family
+from populace.inference.hierarchy.family_program import Family, meets_needs, repair_family, solve_family
 from populace.inference.hierarchy.table_constraints import (
     Needs,
     TableConstraints,
@@ -126,7 +126,10 @@ def _root_table(targets: Floats, *, sizes: Sequence[int], need: UnitNeeds, total
     if meets_needs(found, needs=need):
         return found[None]
     family = Family(needs=[need], targets=targets, variance=np.ones(1), cells=None, totals=total)
-    return solve_family(family, groups=_stages(sizes))
+    solved = solve_family(family, groups=_stages(sizes))
+    if solved is None:
+        raise InternalError("the table of the root could not be found.")
+    return solved
 
 
 def _split_level(
@@ -141,41 +144,32 @@ def _split_level(
     possible: Truth,
 ) -> Ints:
     """Split the tables of a level's parents among the units of the level, along the chain."""
-    failed = np.zeros(len(starts) - 1, dtype=np.bool_)
     allowed: Truth | None = None
     if needs:
         allowed = np.ones(targets.shape, dtype=np.bool_)
         for unit, need in needs.items():
             allowed[unit] = need.allowed
-    sums = _split_totals(targets, parents, starts, variance) if totals is None else totals
-    rows = sums[:, None]
-    for depth, size in enumerate(sizes):
-        coarse = int(np.prod(sizes[:depth], dtype=np.int64))
-        view = (-1, coarse, size, targets.shape[1] // (coarse * size))
-        mask = None if allowed is None else allowed.reshape(view).any(axis=3)
-        found = split_tables(
-            targets.reshape(view).sum(axis=3),
-            # A family that has failed is solved as a whole below.
-            rows=rows,
-            columns=parents.reshape(view).sum(axis=3),
-            starts=starts,
-            variance=variance,
-            allowed=mask,
-        )
-        failed |= found.failed
-        rows = found.counts.reshape(len(targets), -1)
-    tables = rows
+    rows = _split_totals(targets, parents, starts, variance) if totals is None else totals
+    tables, failed = _follow_chain(
+        targets, parents=parents, starts=starts, sizes=sizes, variance=variance, totals=rows, allowed=allowed
+    )
     plain = UnitNeeds(allowed=possible, demands=())
-    touched = {int(np.searchsorted(starts, unit, side="right")) - 1 for unit in needs}
-    if not set(np.flatnonzero(failed)) <= touched:
-        raise InternalError("the tables of a family of units could not be found.")
-    for parent in sorted(touched):
+    for parent in sorted({int(np.searchsorted(starts, unit, side="right")) - 1 for unit in needs}):
         units = range(int(starts[parent]), int(starts[parent + 1]))
-        if not failed[parent] and all(
-            meets_needs(tables[unit], needs=needs[unit]) for unit in units if unit in needs
-        ):
-            continue
         here = slice(units.start, units.stop)
+        if failed[parent]:
+            # Facts come second, so that there are tables to repair.
+            tables[here], _ = _follow_chain(
+                targets[here],
+                parents=parents[parent : parent + 1],
+                starts=np.array([0, len(units)]),
+                sizes=sizes,
+                variance=variance[here],
+                totals=rows[here],
+                allowed=None,
+            )
+        if all(meets_needs(tables[unit], needs=needs[unit]) for unit in units if unit in needs):
+            continue
         family = Family(
             needs=[needs.get(unit, plain) for unit in units],
             targets=targets[here],
@@ -183,8 +177,39 @@ def _split_level(
             cells=parents[parent],
             totals=None if totals is None else totals[here],
         )
-        tables[here] = solve_family(family, groups=_stages(sizes))
+        tables[here] = repair_family(family, tables=tables[here], groups=_stages(sizes))
     return tables
+
+
+def _follow_chain(
+    targets: Floats,
+    *,
+    parents: Ints,
+    starts: Ints,
+    sizes: Sequence[int],
+    variance: Floats,
+    totals: Ints,
+    allowed: Truth | None,
+) -> tuple[Ints, Truth]:
+    """Return the tables of units of these totals, and the parents that could not be split into allowed cells."""
+    failed = np.zeros(len(starts) - 1, dtype=np.bool_)
+    rows = totals[:, None]
+    for depth, size in enumerate(sizes):
+        coarse = int(np.prod(sizes[:depth], dtype=np.int64))
+        view = (-1, coarse, size, targets.shape[1] // (coarse * size))
+        found = split_tables(
+            targets.reshape(view).sum(axis=3),
+            rows=rows,
+            columns=parents.reshape(view).sum(axis=3),
+            starts=starts,
+            variance=variance,
+            allowed=None if allowed is None else allowed.reshape(view).any(axis=3),
+        )
+        failed |= found.failed
+        rows = found.counts.reshape(len(targets), -1)
+    if allowed is None and failed.any():
+        raise InternalError("the tables of a family of units could not be found.")
+    return rows.copy(), failed
 
 
 def _split_totals(targets: Floats, parents: Ints, starts: Ints, variance: Floats) -> Ints:
