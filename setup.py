@@ -26,7 +26,9 @@ setup(
                     "variable_elimination",
                 )
             ],
-            depends=[f"src/populace/_native/{name}.h" for name in ("cell_move_plan", "kernels", "transportation")],
+            depends=[
+                f"src/populace/_native/{name}.h" for name in ("cell_move_plan", "kernels", "transportation")
+            ],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],
             extra_compile_args=FLAGS,
             py_limited_api=SHARED,

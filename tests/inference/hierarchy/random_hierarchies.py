@@ -39,7 +39,9 @@ def random_hierarchy(rng: np.random.Generator, *, facts: bool) -> Hierarchy:
     if zeros is not None and zeros.all():
         zeros = None
     mean = float(rng.choice([0.2, 2.0, 30.0]))
-    leaves = rng.poisson(mean * rng.gamma(0.5, 2.0, (spine.leaves, *[1] * len(shape))), (spine.leaves, *shape))
+    leaves = rng.poisson(
+        mean * rng.gamma(0.5, 2.0, (spine.leaves, *[1] * len(shape))), (spine.leaves, *shape)
+    )
     if zeros is not None:
         leaves[:, zeros] = 0
     # Facts are drawn first and the population is made to obey them.

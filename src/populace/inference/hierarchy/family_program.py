@@ -8,6 +8,7 @@ it is solved again with unit steps around its solution until that stays, which m
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,8 +72,8 @@ def repair_family(family: Family, *, tables: Ints, groups: Sequence[Ints]) -> In
     pairs = list(zip(tables, family.needs, strict=True))
     broken = np.array([not meets_needs(table, needs=need) for table, need in pairs])
     demanded = np.zeros(tables.shape[1], dtype=np.bool_)
-    for place in np.flatnonzero(broken):
-        for demand in family.needs[place].demands:
+    for _, need in itertools.compress(pairs, broken):
+        for demand in need.demands:
             demanded |= demand.cells
     others = np.lexsort((-tables.sum(axis=1), -tables[:, demanded].sum(axis=1)))
     others = others[~broken[others]]
@@ -80,7 +81,7 @@ def repair_family(family: Family, *, tables: Ints, groups: Sequence[Ints]) -> In
     while True:
         members = np.sort(np.concatenate([np.flatnonzero(broken), others[:helpers]]))
         part = Family(
-            needs=[family.needs[place] for place in members],
+            needs=[family.needs[int(place)] for place in members],
             targets=family.targets[members],
             variance=family.variance[members],
             cells=tables[members].sum(axis=0),
@@ -151,7 +152,10 @@ class _Network:
 
 
 def _make_network(family: Family) -> _Network:
-    child, cell, source, supply = [], [], [], []
+    child: list[Ints] = []
+    cell: list[Ints] = []
+    source: list[Ints] = []
+    supply: list[int] = []
     free: Truth = np.ones(family.targets.shape[1], bool) if family.cells is None else family.cells > 0
     for number, need in enumerate(family.needs):
         sources = [(d.cells & need.allowed, d.count) for d in need.demands] + [(need.allowed, -1)]
@@ -174,9 +178,11 @@ def _solve_stage(
 ) -> Ints | None:
     """Return the sums of every child over the groups of a stage, nearest to the targets, given earlier sums."""
     number, size = len(family.needs), int(stage.max()) + 1
-    wanted = np.stack([np.bincount(stage, weights=row, minlength=size) for row in family.targets])
+    wanted: Floats = np.zeros((number, size))
+    for row, values in zip(wanted, family.targets, strict=True):
+        np.add.at(row, stage, values)
     if family.cells is None:
-        cap = np.full(size, int(np.sum(family.totals)))
+        cap = np.full(size, 0 if family.totals is None else int(family.totals.sum()))
     else:
         cap = np.bincount(stage, weights=family.cells, minlength=size).astype(np.int64)
     caps = np.broadcast_to(cap, wanted.shape)

@@ -69,7 +69,7 @@ def integer_tables(
     >>> from populace.core.spine import Spine
     >>> spine = Spine(("all", "county"), (np.array([0, 0]),))
     >>> found = integer_tables(
-    ...     [np.array([[3.2, 1.1]]), np.array([[2.4, -0.8], [0.7, 2.0]])],
+    ...     [np.array([[3.2, 1.1]]), np.array([[2.4, -0.2], [0.7, 2.0]])],
     ...     constraints=TableConstraints(spine=spine, shape=(2,), exact_levels=(0,)), totals={0: np.array([4])})
     >>> found[0].tolist(), found[1].tolist()
     ([[3, 1]], [[2, 0], [1, 1]])
@@ -119,7 +119,8 @@ def _root_table(targets: Floats, *, sizes: Sequence[int], need: UnitNeeds, total
         sums = np.zeros(int(np.prod(sizes[:depth])), dtype=np.int64)
         for coarse_cell in np.unique(group):
             cells, inverse = np.unique(finer[group == coarse_cell], return_inverse=True)
-            target = np.bincount(inverse, weights=targets[0][places[group == coarse_cell]])
+            target: Floats = np.zeros(len(cells))
+            np.add.at(target, inverse, targets[0][places[group == coarse_cell]])
             sums[cells] = round_to_total(target, total=int(coarse[coarse_cell]))
         coarse = sums
     found[:] = coarse
@@ -192,18 +193,20 @@ def _follow_chain(
     allowed: Truth | None,
 ) -> tuple[Ints, Truth]:
     """Return the tables of units of these totals, and the parents that could not be split into allowed cells."""
-    failed = np.zeros(len(starts) - 1, dtype=np.bool_)
+    failed, mask = np.zeros(len(starts) - 1, dtype=np.bool_), None
     rows = totals[:, None]
     for depth, size in enumerate(sizes):
         coarse = int(np.prod(sizes[:depth], dtype=np.int64))
         view = (-1, coarse, size, targets.shape[1] // (coarse * size))
+        if allowed is not None:
+            mask = np.asarray(allowed.reshape(view).any(axis=3))
         found = split_tables(
             targets.reshape(view).sum(axis=3),
             rows=rows,
             columns=parents.reshape(view).sum(axis=3),
             starts=starts,
             variance=variance,
-            allowed=None if allowed is None else allowed.reshape(view).any(axis=3),
+            allowed=mask,
         )
         failed |= found.failed
         rows = found.counts.reshape(len(targets), -1)

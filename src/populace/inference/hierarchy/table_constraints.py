@@ -120,7 +120,8 @@ def _check_input(constraints: TableConstraints) -> None:
         raise SchemaError("a level with exact totals does not exist.", hint="count levels from 0, the root")
     if constraints.zeros is not None and constraints.zeros.shape != shape:
         raise SchemaError("structural zeros have another shape than the cells.", hint="give one for each")
-    for fact in (*constraints.forbidden, *constraints.bounds):
+    facts: list[ForbiddenCells | LowerBound] = [*constraints.forbidden, *constraints.bounds]
+    for fact in facts:
         known = 0 <= fact.level < spine.depth and 0 <= fact.unit < spine.units(fact.level)
         if not known or fact.cells.shape != shape:
             raise SchemaError(
@@ -227,8 +228,7 @@ def _push_down(constraints: TableConstraints) -> list[dict[int, Truth]]:
         starts = np.append(spine.first_children(level + 1), spine.units(level + 1))
         for unit, may in allowed[level].items():
             for child in range(int(starts[unit]), int(starts[unit + 1])):
-                held = allowed[level + 1].get(child)
-                allowed[level + 1][child] = may if held is None else held & may
+                allowed[level + 1][child] = allowed[level + 1].get(child, may) & may
     return allowed
 
 
