@@ -239,24 +239,30 @@ def _solve_program(
         parts.append(sums_of(network.child * size + stage[network.cell], sums.size))
         values.append(sums.ravel().astype(float))
     right = np.concatenate(values)
-    solved = milp(
-        np.concatenate([np.zeros(flows), slope]),
-        constraints=LinearConstraint(vstack(parts), right, right),
-        bounds=Bounds(0, np.concatenate([np.full(flows, np.inf), width])),
-        integrality=np.concatenate([np.ones(flows), np.zeros(len(owner))]),
-        options={"mip_rel_gap": 0.0},
-    )
-    return None if solved.x is None else np.rint(solved.x[:flows])
+    kinds = np.concatenate([np.ones(flows), np.zeros(len(owner))])
+    # The corners of a network are integers; branching is for what rounding in the solver may leave.
+    for integrality in (np.zeros(columns), kinds):
+        solved = milp(
+            np.concatenate([np.zeros(flows), slope]),
+            constraints=LinearConstraint(vstack(parts), right, right),
+            bounds=Bounds(0, np.concatenate([np.full(flows, np.inf), width])),
+            integrality=integrality,
+            options={"mip_rel_gap": 0.0},
+        )
+        if solved.x is None:
+            return None
+        found: Floats = solved.x[:flows]
+        if np.abs(found - np.rint(found)).max(initial=0.0) < 1e-4:
+            break
+    return np.rint(found)
 
 
 def _cost_segments(wanted: Floats, caps: Ints, scale: Floats, centre: Ints) -> tuple[Ints, Floats, Floats]:
     """Return the owner, width and slope of the pieces of the squared error, linear between integers around a centre."""
-    owner, width, slope = [], [], []
     steps = np.concatenate([[0], 2 ** np.arange(41)])
-    for place, (target, cap, variance, middle) in enumerate(zip(wanted, caps, scale, centre, strict=True)):
-        points = np.unique(np.clip(np.concatenate([middle - steps, middle + steps, [0, cap]]), 0, cap))
-        lengths = np.diff(points)
-        owner.append(np.full(len(lengths), place))
-        width.append(lengths)
-        slope.append((points[1:] + points[:-1] - 2 * target) / variance)
-    return np.concatenate(owner), np.concatenate(width).astype(float), np.concatenate(slope)
+    points = np.concatenate([centre[:, None] - steps, centre[:, None] + steps], axis=1)
+    points = np.sort(np.clip(points, 0, caps[:, None]), axis=1)
+    width = np.diff(points, axis=1)
+    slope = (points[:, 1:] + points[:, :-1] - 2 * wanted[:, None]) / scale[:, None]
+    owner, place = np.nonzero(width)
+    return owner, width[owner, place].astype(float), slope[owner, place]

@@ -64,22 +64,6 @@ def split_tables(
     return SplitTables(counts=counts, failed=failed)
 
 
-def nearest_tables(
-    targets: Floats,
-    *,
-    rows: Ints,
-    columns: Ints,
-    starts: Ints,
-    variance: Floats | None = None,
-    allowed: Truth | None = None,
-) -> Floats:
-    """Return the nearest non-negative real tables: `split_tables` before it rounds."""
-    failed, real = np.zeros(len(starts) - 1, dtype=np.bool_), np.zeros(targets.shape)
-    counts = np.zeros(targets.shape, dtype=np.int64)
-    _split(targets, rows, columns, starts, variance, allowed, counts=counts, real=real, failed=failed)
-    return real
-
-
 def _split(
     targets: Floats,
     rows: Ints,
