@@ -108,12 +108,12 @@ static double inner(const double *one, const double *other, Py_ssize_t n)
 static void find_nearest(Table *t)
 {
     Py_ssize_t n = t->columns;
-    double spread = 0.0, largest = 0.0;
+    double spread = 0.0, total = 0.0, before = INFINITY;
     for (Py_ssize_t i = 0; i < t->rows; i++)
         spread += t->variance[i];
     for (Py_ssize_t j = 0; j < n; j++) {
         double lack = (double)t->column_sums[j];
-        largest = lack > largest ? lack : largest;
+        total += lack;
         for (Py_ssize_t i = 0; i < t->rows; i++)
             lack -= t->allowed[i * n + j] ? t->target[i * n + j] : 0.0;
         t->shift[j] = lack / spread;
@@ -123,8 +123,10 @@ static void find_nearest(Table *t)
         double worst = 0.0;
         for (Py_ssize_t j = 0; j < n; j++)
             worst = fabs(t->residual[j]) > worst ? fabs(t->residual[j]) : worst;
-        if (worst <= 1e-8 + 1e-12 * largest)
+        /* In large tables the sums themselves are no more exact than this. */
+        if (worst <= 1e-8 + 1e-12 * total || (worst < 1e-4 && worst > 0.5 * before))
             return;
+        before = worst;
         newton_step(t, worst);
         double slope = inner(t->residual, t->step, n), low = 0.0, high = 0.0, length = 1.0;
         if (!(slope > 0.0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import nnls
+from scipy.optimize import linprog, nnls
 
 from populace.core.array_types import Floats, Ints
 from populace.inference.hierarchy.transportation import _split, split_tables
@@ -104,6 +104,31 @@ def test_no_integer_table_is_nearer(seed: int) -> None:
         every = [table for table in every if not np.array(table)[~problem["allowed"][:, 0]].any()]
     best = min(squared_error(np.array(table), problem) for table in every)
     assert squared_error(split(problem), problem) <= best + 1e-6
+
+
+def least_error(problem: dict[str, Any]) -> float:
+    """Return the error of the nearest integer table, by a linear program in which every unit has its own price."""
+    rows, _, columns = problem["targets"].shape
+    weights = np.ones(rows) if problem["variance"] is None else 1 / problem["variance"]
+    prices, owners = [], []
+    for i, j in itertools.product(range(rows), range(columns)):
+        if problem["allowed"] is None or problem["allowed"][i, 0, j]:
+            for unit in range(min(problem["rows"][i, 0], problem["columns"][0, 0, j])):
+                prices.append(weights[i] * (2 * unit + 1 - 2 * problem["targets"][i, 0, j]))
+                owners.append((i, j))
+    start = squared_error(np.zeros((rows, columns)), problem)
+    if not owners:
+        return start
+    sums = [[i == row for i, _ in owners] for row in range(rows)]
+    sums += [[j == column for _, j in owners] for column in range(columns)]
+    right = np.concatenate([problem["rows"][:, 0], problem["columns"][0, 0]])
+    return start + float(linprog(prices, A_eq=np.array(sums, float), b_eq=right, bounds=(0, 1)).fun)
+
+
+@pytest.mark.parametrize("seed", sample_cases(range(200), to=60))
+def test_the_error_is_that_of_an_independent_solver(seed: int) -> None:
+    problem = draw_problem(seed, size=9, mean=3.0, masked=seed % 4 == 0)
+    assert squared_error(split(problem), problem) == pytest.approx(least_error(problem), rel=1e-9, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -167,11 +167,14 @@ def _find_nearest(
         for row, mask in zip(target, allowed, strict=True):
             lack -= row[j] if mask[j] else 0.0
         shift.append(lack / spread)
-    tolerance = 1e-8 + 1e-12 * max(columns)
+    tolerance, before = 1e-8 + 1e-12 * sum(columns), math.inf
     real, residual = _evaluate(shift, target, rows, columns, variance, allowed)
     for _ in range(_MAX_ROUNDS):
-        if max(map(abs, residual)) <= tolerance:
+        worst = max(map(abs, residual))
+        # In large tables the sums themselves are no more exact than this.
+        if worst <= tolerance or (worst < 1e-4 and worst > 0.5 * before):
             break
+        before = worst
         step = _newton_step(real, residual, variance)
         slope, low, high, length = _inner(residual, step), 0.0, 0.0, 1.0
         if not slope > 0.0:
