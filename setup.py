@@ -19,12 +19,16 @@ setup(
                     "cell_move_plan",
                     "cell_moves",
                     "denoise",
+                    "integer_transportation",
                     "junction_ipf",
                     "kernels",
+                    "transportation",
                     "variable_elimination",
                 )
             ],
-            depends=["src/populace/_native/kernels.h", "src/populace/_native/cell_move_plan.h"],
+            depends=[
+                f"src/populace/_native/{name}.h" for name in ("cell_move_plan", "kernels", "transportation")
+            ],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if SHARED else [],
             extra_compile_args=FLAGS,
             py_limited_api=SHARED,

@@ -20,6 +20,7 @@ from populace.inference.factor import AxisMap, cell_strides
 from populace.inference.fit import denoise, projection
 from populace.inference.fit.junction_ipf import _CompiledVisit, _TargetVisit
 from populace.inference.graph import junction_tree
+from populace.inference.hierarchy import transportation
 from populace.privacy.noise import block_rejection as blocks
 from populace.privacy.noise import table_inversion as inversion
 from populace.privacy.noise.cdf_tables import build_inversion_table
@@ -41,7 +42,7 @@ SHORT = (*range(19), *range(31, 35), *range(63, 67))
 def test_every_loop_is_here():
     """A new one must be tried at every length as well."""
     tried = {"count_columns", "screen_cells", "move_cells", "scale_to_target", "scale_to_separator"}
-    tried |= {"eliminate_variables", "project_onto_simplex", "weight_estimators"}
+    tried |= {"eliminate_variables", "project_onto_simplex", "weight_estimators", "split_tables"}
     assert {name for name in dir(kernels._native) if not name.startswith("_")} == tried
 
 
@@ -200,6 +201,22 @@ def test_any_number_of_estimators_is_weighed_alike(count, monkeypatch):
     monkeypatch.setattr(denoise, "_PRIOR", prior)
     found = kernels.weight_estimators(products, prior, rounds=denoise._ROUNDS, close=denoise._CLOSE)
     np.testing.assert_allclose(found, denoise._newton_weights(products), atol=1e-9)
+
+
+@needs_loops
+@pytest.mark.parametrize("cells", [*range(1, 10), 17, 33])
+def test_tables_of_any_shape_are_split_alike(cells, monkeypatch):
+    """Bit for bit: sums are taken in one order."""
+    for units in (*range(1, 12), 33):
+        rng = np.random.default_rng([units, cells])
+        counts = rng.poisson(2.0, (units, 1, cells))
+        given = {"rows": counts.sum(axis=2), "columns": counts.sum(axis=0)[None]}
+        given |= {"starts": np.array([0, units]), "variance": rng.uniform(0.5, 2, units)}
+        noisy = counts + rng.normal(0, 2, counts.shape)
+        compiled = transportation.split_tables(noisy, **given).counts
+        with monkeypatch.context() as patched:
+            patched.setattr(kernels, "_native", None)
+            assert (transportation.split_tables(noisy, **given).counts == compiled).all(), units
 
 
 @needs_loops

@@ -192,6 +192,7 @@ static PyMethodDef functions[] = {
     {"eliminate_variables", eliminate_variables, METH_VARARGS, "Find the cliques of an elimination of variables."},
     {"project_onto_simplex", project_onto_simplex, METH_VARARGS, "Do what inference.fit.projection.norm_sub does."},
     {"weight_estimators", weight_estimators, METH_VARARGS, "Find the weights of inference.fit.denoise."},
+    {"split_tables", split_tables, METH_VARARGS, "Do what inference.hierarchy.transportation does."},
     {NULL, NULL, 0, NULL},
 };
 

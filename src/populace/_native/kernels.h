@@ -40,5 +40,6 @@ PyObject *scale_to_separator(PyObject *module, PyObject *args);
 PyObject *eliminate_variables(PyObject *module, PyObject *args);
 PyObject *project_onto_simplex(PyObject *module, PyObject *args);
 PyObject *weight_estimators(PyObject *module, PyObject *args);
+PyObject *split_tables(PyObject *module, PyObject *args);
 
 #endif

@@ -173,6 +173,26 @@ def weight_estimators(products: Floats, prior: Floats, *, rounds: int, close: fl
     return weights
 
 
+def split_tables(
+    targets: Floats,
+    *,
+    rows: Counts,
+    columns: Counts,
+    starts: Counts,
+    variance: Floats,
+    allowed: npt.NDArray[np.bool_] | None,
+    counts: Counts,
+    real: Floats | None,
+    failed: npt.NDArray[np.bool_],
+) -> None:
+    """Do what `inference.hierarchy.transportation` does to the tables of a level, compiled.
+
+    Counts, the nearest real tables where they are wanted, and the parents whose tables could not be split are written
+    to the last three arrays.
+    """
+    _native.split_tables(targets, rows, columns, starts, variance, allowed, counts, real, failed)
+
+
 def _check(columns: Sequence[Codes], sizes: Sequence[int]) -> None:
     if not columns or len(columns) != len(sizes) or len({len(column) for column in columns}) != 1:
         raise UsageError(

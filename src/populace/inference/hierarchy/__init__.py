@@ -1,1 +1,1 @@
-"""Best linear unbiased estimates of every unit of a hierarchy, with exact variances."""
+"""Estimates of a hierarchy of units, and integer tables from them."""
