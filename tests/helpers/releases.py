@@ -74,11 +74,11 @@ def measure(
             items.append(Measurement(marginal, exact + drawn, noise.variance))
 
     pairs = [Marginal(pair) for pair in pairwise(schema.columns)]
-    ask([Marginal(())], run.budget.measure_noise(Fraction(1, 100), marginals=1))
+    ask([Marginal(())], run.record().budget.measure_noise(Fraction(1, 100), marginals=1))
     columns = [Marginal((name,)) for name in schema.columns]
-    ask(columns, run.budget.measure_noise(Fraction(24, 100), marginals=len(columns)))
+    ask(columns, run.record().budget.measure_noise(Fraction(24, 100), marginals=len(columns)))
     for _ in pairs:
-        mechanism = run.budget.choice(Fraction(10, 100), choices=len(pairs))
+        mechanism = run.record().budget.choice(Fraction(10, 100), choices=len(pairs))
         assert isinstance(mechanism, Exponential)
         run.charge(
             Spend(
@@ -91,7 +91,7 @@ def measure(
             )
         )
     if pairs:
-        ask(pairs, run.budget.measure_noise(Fraction(64, 100), marginals=len(pairs)))
+        ask(pairs, run.record().budget.measure_noise(Fraction(64, 100), marginals=len(pairs)))
     run.finish()
     return Measurements(schema=schema, items=tuple(items), record=run.record())
 

@@ -223,20 +223,18 @@ class Ledger:
         )
         opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
         reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
-        opened = False
 
         def decide(books: LedgerState) -> Sequence[Event]:
-            nonlocal opened
-            opened = dataset not in books.accounts
-            if opened:
-                check_account_name(dataset, others=books.accounts)
-            return [opening, reserving] if opened else [reserving]
+            if dataset in books.accounts:
+                return [reserving]
+            check_account_name(dataset, others=books.accounts)
+            return [opening, reserving]
 
         try:
             books = self._write(decide)
         except OverBudget as refusal:
             raise self._name_ledger_in_grant(refusal) from None
-        return Run(self, books.run(asked.run), opened_account=opened)
+        return Run(self, books.run(asked.run))
 
     def charge(self, run: RunRecord, *spends: Spend) -> None:
         """Book spends of a run; they are on disk when this returns. All are refused if too little is left for all."""
@@ -329,12 +327,11 @@ class Ledger:
 class Run:
     """One run of an account: its reserved budget, and the only way to spend it."""
 
-    __slots__ = ("_ledger", "_reserved", "opened_account")
+    __slots__ = ("_ledger", "_reserved")
 
-    def __init__(self, ledger: Ledger, reserved: RunRecord, *, opened_account: bool) -> None:
+    def __init__(self, ledger: Ledger, reserved: RunRecord) -> None:
         self._ledger = ledger
         self._reserved = reserved
-        self.opened_account = opened_account
 
     def __repr__(self) -> str:
         return f"Run({self.id!r}, dataset={self._reserved.dataset!r})"
@@ -348,11 +345,6 @@ class Run:
     def rehearsal(self) -> bool:
         """Whether the run's noise is repeatable, so that nothing of it may be released."""
         return self._reserved.rehearsal
-
-    @property
-    def budget(self) -> Budget:
-        """The whole budget of the run, as public arithmetic."""
-        return self._reserved.budget
 
     @property
     def left(self) -> Budget:
@@ -370,15 +362,6 @@ class Run:
     def record(self) -> RunRecord:
         """Return all that the ledger's rows say about this run."""
         return self._ledger.record(self.id)
-
-    def spends(self) -> tuple[SpendRecord, ...]:
-        """Return what was charged so far, from the ledger's rows."""
-        return self.record().spends
-
-    @property
-    def spent(self) -> Fraction:
-        """The sum of the prices so far, from the ledger's rows."""
-        return self.record().used
 
     @property
     def digest(self) -> str:

@@ -52,14 +52,13 @@ class LedgerState:
 
     def copy(self) -> LedgerState:
         """Return books that can be written on without changing these; accounts and runs are frozen values."""
-        return LedgerState(
-            seq=self.seq,
-            hash=self.hash,
+        return replace(
+            self,
             accounts=dict(self.accounts),
             runs=dict(self.runs),
             used=dict(self.used),
             releases=dict(self.releases),
-            base=self.base,
+            archive=None,
         )
 
     def begin_at(self, state: str, *, seq: int, digest: str) -> None:
