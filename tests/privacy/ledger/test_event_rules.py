@@ -166,9 +166,10 @@ class TestPrices:
         self.refused(ledger, r"row 5 breaks the rules \(.* is left")
 
     def test_a_cap_above_the_guarantee_is_refused_and_one_below_is_not(self, ledger, run):
-        forge(ledger.path, row=2, cap=str(run.record().budget.cap * (1 - TINY)))
+        cap = run.record().cap
+        forge(ledger.path, row=2, cap=str(cap * (1 - TINY)))
         Ledger.existing(ledger.path)
-        forge(ledger.path, row=2, cap=str(run.record().budget.cap * (1 + TINY)))
+        forge(ledger.path, row=2, cap=str(cap * (1 + TINY)))
         self.refused(ledger, r"row 2 breaks the rules \(.*above what")
 
     @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ class TestRecords:
         assert (told["unit"], told["rows_per_unit"], told["id"]) == ("person", 2, "who")
         assert (told["epsilon"], told["delta"], told["currency"]) == ("1", "1/1000000000", "gdp")
         assert told["spends"][0]["share"] == pytest.approx(0.5, abs=1e-6)
-        assert (record.rows_per_unit, record.neighbours) == (2, Neighbours.REPLACE_ONE)
+        assert (record.unit.rows, record.unit.neighbours) == (2, Neighbours.REPLACE_ONE)
         record.check()
 
     @pytest.mark.parametrize(

@@ -173,8 +173,8 @@ class LedgerState:
             raise LedgerError(f"the run {event.run} cannot start.", hint="every run needs a new name")
         record = _parse_reservation(event, digest=digest)
         _parse_amount(event.body)
-        if record.neighbours is not account.neighbours:
-            raise neighbours_error(account, record.neighbours)
+        if record.unit.neighbours is not account.neighbours:
+            raise neighbours_error(account, record.unit.neighbours)
         if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
             raise unit_error(account, record.unit)
         record.check_cap()

@@ -80,16 +80,6 @@ class RunRecord:
     """A table that the curator vouches to be public, and that the run took knowledge from."""
 
     @property
-    def neighbours(self) -> Neighbours:
-        """Which two tables the guarantee makes hard to tell apart."""
-        return self.unit.neighbours
-
-    @property
-    def rows_per_unit(self) -> int:
-        """How many rows of one unit were used at most."""
-        return self.unit.rows
-
-    @property
     def budget(self) -> Budget:
         """The budget of the run as public arithmetic."""
         return Budget(currency=self.currency, cap=self.cap, unit=self.unit, keys=self.keys)
