@@ -179,10 +179,12 @@ def check_prices() -> None:
     laplace, choice = spend_of(DiscreteLaplace(Fraction(8))), Exponential(Fraction(1, 2))
     smooth = spend_of(SMOOTH, verb="smooth")
     assert price(laplace, currency=Currency.PURE) == Fraction(3, 4)
+    assert price(laplace, currency=Currency.ZCDP) == Fraction(3, 32)
+    assert price(spend_of(DiscreteGaussian(Fraction(50))), currency=Currency.ZCDP) == Fraction(3, 25)
     assert price(spend_of(choice, verb="choose"), currency=Currency.PURE) == Fraction(3, 2)
+    assert price(spend_of(choice, verb="choose"), currency=Currency.ZCDP) == Fraction(3, 32)
     assert price(spend_of(ExponentialCount(Fraction(8), 99)), currency=Currency.PURE) == Fraction(3, 2)
     assert price(smooth, currency=Currency.PURE) == 6 * SMOOTH.price
-    assert price(smooth, currency=Currency.GDP) == 3 * loss.pure_mu_squared(2 * SMOOTH.price)
     # Close to those of continuous noise: 3·4/σ², 3·μ² of pure ε = 1/4 (about 8ε²/π·…) and of a choice at ε/2.
     assert float(price(spend_of(DiscreteGaussian(Fraction(10**4))), currency=Currency.GDP)) == pytest.approx(
         12 / 10**4, rel=1e-3
@@ -191,7 +193,7 @@ def check_prices() -> None:
     for each in (laplace, spend_of(choice, verb="choose")):
         assert float(price(each, currency=Currency.GDP)) == pytest.approx(3 * one)
     within = EpsilonDeltaGaussian(Fraction(10**4), Fraction(1, 10**6))
-    least = loss.gaussian_epsilon(Fraction(12, 10**4), delta=Fraction(1, 10**6))
+    least = loss.epsilon_for(Fraction(12, 10**4), currency=Currency.GDP, delta=Fraction(1, 10**6))
     assert float(price(spend_of(within), currency=Currency.PURE)) == pytest.approx(float(least), rel=1e-3)
 
 

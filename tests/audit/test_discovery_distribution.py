@@ -15,10 +15,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from populace.privacy.accounting.gaussian_dp import gaussian_delta
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, PartitionSelection
 from populace.privacy.accounting.partition_selection import delta_price, min_threshold
-from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta, price
 from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.audit.unit_keys import UNITS, neighbours, telling
 from tests.helpers.sampled_cases import sample_cases
@@ -68,7 +67,7 @@ def hockey_stick(
 def booked(mechanism: PartitionSelection, unit: PrivacyUnit, *, epsilon: float) -> float:
     """The δ that the books promise at ε: that of the price, and the part for keys."""
     cost = price(telling(mechanism, unit), currency=Currency.GDP)
-    return float(gaussian_delta(cost, epsilon=Fraction(epsilon)) + delta_price(mechanism, unit=unit))
+    return float(gdp_delta(cost, epsilon=Fraction(epsilon)) + delta_price(mechanism, unit=unit))
 
 
 def lawful(variance: Fraction, unit: PrivacyUnit, *, lower: int = 0) -> PartitionSelection:
@@ -143,7 +142,7 @@ def test_two_questions_and_what_follows_add_up(variance, unit):
         shifts = [(0, moved)] + ([(moved, 0)] if unit.neighbours is Neighbours.REPLACE_ONE else [])
         for epsilon in (0.5, 2.0, 8.0):
             cost = 3 * price(telling(mechanism, unit), currency=Currency.GDP)
-            promised = float(gaussian_delta(cost, epsilon=Fraction(epsilon))) + kappa
+            promised = float(gdp_delta(cost, epsilon=Fraction(epsilon))) + kappa
             assert joint(one, other, mechanism, cells, shifts, epsilon=epsilon) <= promised * (1 + 1e-12)
 
 

@@ -21,7 +21,6 @@ from populace.measurements.public_marginals import PublicTable
 from populace.methods.dpsyn.dpsyn import MeasuredTables, measure_dpsyn, measures_total, split_budget
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
-from populace.privacy.accounting.gaussian_dp import gaussian_delta
 from populace.privacy.accounting.mechanisms import (
     DiscreteLaplace,
     EpsilonDeltaGaussian,
@@ -29,7 +28,7 @@ from populace.privacy.accounting.mechanisms import (
     mechanism_from_json,
 )
 from populace.privacy.accounting.partition_selection import delta_price
-from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta, price
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
@@ -302,11 +301,11 @@ def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
     cost = price(spend, currency=Currency.PURE)
     assert Fraction(49999, 100000) < cost <= Fraction(1, 2)
     assert (
-        gaussian_delta(price(spend, currency=Currency.GDP), epsilon=cost)
+        gdp_delta(price(spend, currency=Currency.GDP), epsilon=cost)
         <= delta
         == delta_price(mechanism, unit=budget.unit)
     )
-    assert gaussian_delta(price(spend, currency=Currency.GDP), epsilon=cost * Fraction(999, 1000)) > delta
+    assert gdp_delta(price(spend, currency=Currency.GDP), epsilon=cost * Fraction(999, 1000)) > delta
     assert mechanism_from_json(mechanism.to_json()) == mechanism
     # The source's conversion, √ρ = √(ε + ln 1/δ) − √ln 1/δ, needs more noise.
     log = float(np.log(1e7))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from populace.core.errors import UsageError
 from populace.privacy.accounting.budget import Budget, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
-from populace.privacy.accounting.privacy_loss import price
+from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.schema.unit import Neighbours, PrivacyUnit
-from tests.helpers.budgets import measure_share
+from tests.helpers.budgets import measure_share, zcdp_cap
 
 UNITS = [
     PrivacyUnit(),
@@ -145,6 +145,16 @@ def test_choices_are_the_sharpest_that_a_share_pays_for(unit, epsilon, delta, an
         for x in (mechanism, sharper)
     )
     assert cost <= share * budget.cap < too_much
+
+
+def test_zcdp_budgets_work_the_same_way():
+    budget = Budget(currency=Currency.ZCDP, cap=zcdp_cap(Fraction(1), Fraction("1e-9")), unit=UNITS[3])
+    noise, mechanism = (
+        budget.measure_noise(Fraction(1, 3), marginals=7),
+        budget.choice(Fraction(1, 3), choices=7),
+    )
+    for verb, found in (("measure", noise), ("choose", mechanism)):
+        assert Fraction(999, 3000) < budget.share(spend(budget, found, 7, verb=verb)) <= Fraction(1, 3)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

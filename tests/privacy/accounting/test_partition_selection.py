@@ -12,7 +12,6 @@ import pytest
 
 from populace.core.errors import LedgerError, OverBudget, UsageError
 from populace.privacy.accounting.budget import Budget
-from populace.privacy.accounting.gaussian_dp import gaussian_delta
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -23,7 +22,7 @@ from populace.privacy.accounting.mechanisms import (
     mechanism_from_json,
 )
 from populace.privacy.accounting.partition_selection import delta_price, min_threshold, reveal_probability
-from populace.privacy.accounting.privacy_loss import Currency, price
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta, price
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.events import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger
@@ -167,8 +166,10 @@ def test_no_delta_no_threshold(delta):
 def test_the_price_is_that_of_the_noise_and_the_law_reads_back():
     mechanism = PartitionSelection(DiscreteGaussian(Fraction(25, 2)), 40)
     assert mechanism_from_json(mechanism.to_json()) == mechanism
-    plain = price(asked(DiscreteGaussian(Fraction(25, 2))), currency=Currency.GDP)
-    assert price(asked(mechanism), currency=Currency.GDP) == plain
+    for currency in (Currency.GDP, Currency.ZCDP):
+        assert price(asked(mechanism), currency=currency) == price(
+            asked(DiscreteGaussian(Fraction(25, 2))), currency=currency
+        )
     with pytest.raises(UsageError, match="pure"):
         price(asked(mechanism), currency=Currency.PURE)
     pure = PartitionSelection(DiscreteLaplace(Fraction(7, 2)), 40)
@@ -253,8 +254,8 @@ class TestBooks:
         run = reserve(ledger, unit=unit, keys=KEYS)
         record = run.record()
         assert record.guarantee == (1, Fraction("1e-9"))
-        assert gaussian_delta(record.cap, epsilon=Fraction(1)) <= Fraction("9e-10")
-        assert gaussian_delta(record.cap * Fraction("1.0001"), epsilon=Fraction(1)) > Fraction("9e-10")
+        assert gdp_delta(record.cap, epsilon=Fraction(1)) <= Fraction("9e-10")
+        assert gdp_delta(record.cap * Fraction("1.0001"), epsilon=Fraction(1)) > Fraction("9e-10")
         mechanism = self.mechanism(run)
         run.charge(asked(mechanism, unit=unit))
         booked = Ledger.existing(ledger.path).record(run.id)

@@ -10,9 +10,11 @@ from populace.core.errors import UsageError
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.fixed_point import LOG_STEPS, STEPS
 from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.accounting.privacy_loss import Currency
 from populace.privacy.smooth.smooth_distributions import PolyPlace
 from populace.privacy.smooth.smooth_noise import LN_2, calibrate
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.helpers.budgets import zcdp_cap
 
 UNITS = [
     PrivacyUnit(),
@@ -25,6 +27,8 @@ def budgets(epsilon="6"):
     for unit in UNITS:
         for delta in ("0", "1e-6"):
             yield Budget.of(Fraction(epsilon), Fraction(delta), unit=unit)
+        rho = zcdp_cap(Fraction(epsilon), Fraction("1e-6"))
+        yield Budget(currency=Currency.ZCDP, cap=rho, unit=unit)
 
 
 def taken(budget, *, verb, mechanism, shift, answers=1):

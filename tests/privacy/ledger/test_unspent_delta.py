@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 
 from populace.core.errors import UsageError
-from populace.privacy.accounting.gaussian_dp import gaussian_delta
 from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.accounting.privacy_loss import gdp_delta
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import Adaptivity
 from tests.helpers.ledgers import reserve
@@ -21,7 +21,7 @@ def test_a_fixed_plan_never_gives_back_what_keys_may_take(tmp_path):
     run = reserve(Ledger.open(tmp_path / "ledger.db"), plan=Adaptivity.FIXED, keys=KEYS)
     mechanism = run.left.key_mechanism(Fraction(1, 2), delta=KEYS)
     run.charge(Spend(verb="discover", what="values", mechanism=mechanism, answers=1, l1=1, l2_squared=1))
-    noise = gaussian_delta(run.record().used, epsilon=Fraction(1))
+    noise = gdp_delta(run.record().used, epsilon=Fraction(1))
     assert 0 < noise < KEYS / 2
     for kept in (noise, KEYS / 2, KEYS, KEYS + noise / 2):
         with pytest.raises(UsageError, match="less than it used"):

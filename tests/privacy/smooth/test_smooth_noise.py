@@ -13,14 +13,17 @@ from scipy.stats import t as student_t
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, bounds, round_up
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, Student
+from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import (
     LN_2,
+    Criterion,
     SmoothNoise,
     calibrate,
     calibrate_family,
+    calibrate_log_normal,
     calibrate_smooth_noise,
 )
+from tests.helpers.budgets import zcdp_cap
 from tests.helpers.sampled_cases import sample_cases
 
 LN2 = math.log(2)
@@ -206,8 +209,8 @@ def test_ours_is_refused_where_no_noise_helps():
             calibrate_smooth_noise(epsilon, t=LN_2)
     with pytest.raises(UsageError, match="smoothness"):
         calibrate_family(Fraction(1), t=Fraction(0))
-    with pytest.raises(UsageError, match="costs as little as"):
-        calibrate(Cauchy(Fraction(4)), cost=Fraction(1), t=LN_2)
+    with pytest.raises(UsageError, match="no variance"):
+        calibrate_family(Fraction(1), t=LN_2, aim=Criterion.VARIANCE)
 
 
 # ----------------------------------------------------------------------------------------- how much noise
@@ -267,6 +270,20 @@ def test_the_smallest_is_picked():
     assert type(calibrate_smooth_noise(Fraction(2), t=LN_2).distribution) is Student
 
 
+@pytest.mark.slow
+def test_a_little_delta_buys_light_tails():
+    epsilon = Fraction("0.5")
+    rho = zcdp_cap(epsilon, Fraction("1e-6"))
+    noise = calibrate_smooth_noise(epsilon, t=Fraction(1, 100), rho=rho)
+    assert noise.price <= (rho if isinstance(noise.distribution, LaplaceLogNormal) else epsilon)
+    rho = Fraction(1, 2)
+    alone = calibrate_smooth_noise(epsilon, t=LN_2, rho=rho)  # no pure noise exists at this epsilon
+    assert isinstance(alone.distribution, LaplaceLogNormal)
+    assert alone.price <= rho
+    with pytest.raises(UsageError, match="costs as little as"):
+        calibrate_log_normal(Fraction(1, 10**4), t=LN_2)
+
+
 # ----------------------------------------------------------------------------------------- variances and quantiles
 
 LAWS = [
@@ -311,12 +328,74 @@ def test_student_quantiles():
     assert Student(Fraction(2)).variance == math.inf
 
 
+# ----------------------------------------------------------------------------------------- Laplace-log-normal
+
+
+def log_normal_densities(distribution, *, lam, shift):
+    """ln of the density of X and of e^λ·X + shift, on a grid of answers with its weights."""
+    sigma = float(distribution.sigma)
+    normal = np.linspace(-8, 8, 401)
+    weights = np.exp(-(normal**2) / 2)
+    weights /= weights.sum()
+    scales = np.exp(sigma * normal)
+
+    def log_of(x):
+        exponents = -np.abs(x)[:, None] / scales - np.log(2 * scales)
+        top = exponents.max(axis=1, keepdims=True)
+        return (top + np.log(np.exp(exponents - top) @ weights[:, None]))[:, 0]
+
+    wide = np.sinh(np.linspace(-9, 9, 3001)) * 0.02
+    return wide, log_of(wide), log_of((wide - shift) / math.exp(lam)) - lam
+
+
+@pytest.mark.parametrize("sigma", ["0.4", pytest.param("0.8", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("s", "t"), [("0.3", "0.2"), ("1", "0.1"), ("0.05", "0.69")])
+def test_log_normal_divergences_are_within_the_price(sigma, s, t):
+    distribution = LaplaceLogNormal(Fraction(sigma))
+    rho = float(distribution.price(s=Fraction(s), t=Fraction(t)))
+    assert rho == pytest.approx(
+        (float(t) / float(sigma) + math.exp(1.5 * float(sigma) ** 2) * float(s)) ** 2 / 2
+    )
+    greatest = 0.0
+    for lam in (-float(t), 0.0, float(t)):
+        for shift in (0.0, float(s)):
+            x, here, there = log_normal_densities(distribution, lam=lam, shift=shift)
+            for order in (1.01, 2, 6):
+                for p, q in ((here, there), (there, here)):
+                    divergence = math.log(np.trapezoid(np.exp(order * p + (1 - order) * q), x)) / (order - 1)
+                    assert divergence <= order * rho
+                    greatest = max(greatest, divergence / (order * rho))
+    assert greatest > 0.1, "the price must be of the right size"
+
+
+@pytest.mark.parametrize("rho", ["0.02", "0.5", "8"])
+def test_best_log_normal(rho):
+    rho = Fraction(rho)
+    noise = calibrate_log_normal(rho, t=LN_2)
+    assert rho * Fraction(999_999, 10**6) <= noise.price <= rho
+    epsilon, sigma = math.sqrt(2 * rho), float(noise.distribution.sigma)
+    assert 5 * epsilon / LN2 * sigma**3 - 5 * sigma**2 - 1 == pytest.approx(0, abs=1e-4)
+    assert noise.distribution.variance == pytest.approx(2 * math.exp(2 * sigma**2))
+    for other in (0.9 * sigma, 1.1 * sigma):
+        s = (epsilon - LN2 / other) * math.exp(-1.5 * other**2)
+        assert s < 0 or math.sqrt(2) * math.exp(other**2) / s > noise.standard_deviation
+
+
+def test_log_normal_quantiles():
+    x = LaplaceLogNormal(Fraction(1, 2)).two_sided_quantile(0.05)
+    rng = np.random.default_rng(7)
+    drawn = np.abs(rng.laplace(size=10**6) * np.exp(0.5 * rng.normal(size=10**6)))
+    # 5 standard errors of 0.05 among 10^6 are 0.0011.
+    assert np.mean(drawn > x) == pytest.approx(0.05, abs=0.0011)
+
+
 @pytest.mark.parametrize(
     "make",
     [
         lambda: Cauchy(Fraction(1)),
         lambda: Student(Fraction(0)),
         lambda: PolyPlace(2.5),
+        lambda: LaplaceLogNormal(1),
     ],
 )
 def test_parameters_are_exact_and_in_range(make):

@@ -16,7 +16,7 @@ from populace.core.errors import InternalError, UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, ceiling, precision
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.smooth import smooth_sampler as smooth_draw
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, Student
+from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise, calibrate_family
 from populace.privacy.smooth.smooth_sampler import PowerTail, draw_smooth_answer, round_if_certain
 
@@ -90,7 +90,8 @@ LAWS = [
 def magnitude(mechanism, low, high):
     """The enclosure of |X| when U is between two probabilities."""
     with precision(256):
-        return smooth_draw._tail_quantile(mechanism)(low, high)
+        variate = smooth_draw._make_variate(mechanism, Told(0))
+        return variate.magnitude(low, high)
 
 
 @pytest.mark.parametrize("mechanism", LAWS, ids=str)
@@ -178,14 +179,16 @@ def test_what_stays_undecided_is_never_told(monkeypatch):
 # Laws at the ends of what is allowed.
 HEAVIEST = [Cauchy(Fraction(65, 64)), PolyPlace(Fraction(65, 64)), Student(Fraction(1, 64))]
 LIGHTEST = [Cauchy(Fraction(4097)), PolyPlace(Fraction(4097)), Student(Fraction(4096))]
+LOG_NORMAL = [LaplaceLogNormal(Fraction(16)), LaplaceLogNormal(Fraction(1, 2**32))]
 
 
 def test_all_laws_are_decided():
     """U within 2^−20 of 0 or 1, the widest and the narrowest noise: more words may be needed, and are drawn."""
-    for mechanism in HEAVIEST + LIGHTEST:
+    for mechanism in HEAVIEST + LIGHTEST + LOG_NORMAL:
         for word in (2**44, 2**64 - 2**44):
+            words = (0, 0, word, 5, word) if isinstance(mechanism, LaplaceLogNormal) else (0, word)
             for size, s in ((2**120, 2**-64), (2**-120, 2**64)):
-                entropy = Told(0, word)
+                entropy = Told(*words)
                 drawn(mechanism, entropy=entropy, size=Fraction(size), s=Fraction(s), lattice=Fraction(1))
                 assert entropy.drawn < 140
 
@@ -209,6 +212,7 @@ def test_all_laws_are_decided_far_out(mechanism, words):
         Student(Fraction(1, 65)),
         Cauchy(Fraction(4098)),
         Student(Fraction(4097)),
+        LaplaceLogNormal(Fraction(17)),
     ],
     ids=str,
 )
@@ -282,6 +286,21 @@ def test_drawn_noise_of_powers_has_its_law(mechanism):
     assert law_holds(values, mechanism)
     assert not law_holds([value / 2 for value in values], mechanism)
     assert not law_holds([value * 2 for value in values], mechanism)
+
+
+@pytest.mark.slow
+def test_laplace_log_normal_noise_has_its_law():
+    mechanism, entropy = LaplaceLogNormal(Fraction(1, 2)), RehearsalEntropy(13)
+    sizes = np.sort([abs(float(drawn(mechanism, entropy=entropy))) for _ in range(3000)])
+    normal = np.linspace(-9, 9, 4001)
+    weights = np.exp(-(normal**2) / 2) / np.exp(-(normal**2) / 2).sum()
+
+    def gap(values):
+        true = 1 - np.exp(-values[:, None] * np.exp(-0.5 * normal)) @ weights
+        return np.abs(np.arange(1, len(values) + 1) / len(values) - true).max()
+
+    assert gap(sizes) <= limit(len(sizes)) + 1 / len(sizes)
+    assert min(gap(sizes / 2), gap(sizes * 2)) > limit(len(sizes)) + 1 / len(sizes)
 
 
 # ----------------------------------------------------------------------------------------- the ratio of what is drawn

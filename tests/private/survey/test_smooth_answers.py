@@ -28,7 +28,7 @@ from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.sensitivity.poststratification import Binning
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, Student
+from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise, calibrate_family
 from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
@@ -261,6 +261,7 @@ LAWS = [
     SmoothNoise(distribution=Cauchy(Fraction("3.7")), s=Fraction(1, 3), t=LN_2),
     SmoothNoise(distribution=Student(Fraction(5, 2)), s=Fraction(2), t=Fraction(1, 6)),
     QUICK,
+    SmoothNoise(distribution=LaplaceLogNormal(Fraction(1, 2)), s=Fraction(1), t=Fraction(1, 8)),
 ]
 
 
@@ -283,12 +284,24 @@ def test_laws_come_back_from_json(mechanism):
     assert SpendRecord.from_event(json.loads(json.dumps(record.to_json()))) == record
 
 
-@pytest.mark.parametrize("mechanism", LAWS, ids=str)
-@pytest.mark.parametrize("currency", Currency)
+@pytest.mark.parametrize("mechanism", LAWS[:3], ids=str)
+@pytest.mark.parametrize("currency", [Currency.PURE, Currency.GDP, Currency.ZCDP])
 def test_prices_are_those_of_groups_of_rows(mechanism, currency):
     epsilon = 3 * mechanism.price
-    expected = {Currency.PURE: epsilon, Currency.GDP: pure_mu_squared(epsilon)}
+    expected = {
+        Currency.PURE: epsilon,
+        Currency.GDP: pure_mu_squared(epsilon),
+        Currency.ZCDP: epsilon**2 / 2,
+    }
     assert price(spend(mechanism, l1=3), currency=currency) == expected[currency]
+
+
+def test_laplace_log_normal_noise_is_priced_in_zcdp_alone():
+    mechanism = LAWS[3]
+    assert price(spend(mechanism, l1=3), currency=Currency.ZCDP) == 9 * mechanism.price
+    for currency in (Currency.PURE, Currency.GDP):
+        with pytest.raises(UsageError, match="zCDP alone"):
+            price(spend(mechanism), currency=currency)
 
 
 @pytest.mark.parametrize("currency", [Currency.PURE, Currency.GDP])
@@ -377,6 +390,9 @@ REFUSED = {
     ),
     "bins of less than a person": lambda b: b.choose_bins(
         replaced(CHOICE, populations=(Fraction(1, 10**18),) * 2), mechanism=Exponential(Fraction(1))
+    ),
+    "no price in this currency": lambda b: b.smooth(
+        WEIGHTED, mechanism=replaced(QUICK, distribution=LaplaceLogNormal(Fraction(1, 2))), lattice=FINE
     ),
     "an unknown column": lambda b: b.smooth(
         replaced(WEIGHTED, by=Marginal(("NONE",))), mechanism=QUICK, lattice=FINE

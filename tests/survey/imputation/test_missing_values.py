@@ -24,7 +24,7 @@ from populace.privacy.sensitivity.nn_donors import (
     TieOrder,
 )
 from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, Student
+from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import LN_2
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.imputed_answers import ImputedRows
@@ -288,6 +288,7 @@ def test_what_the_size_of_a_bound_leaves_open(noise):
         Cauchy(Fraction(4)),
         Student(Fraction(3)),
         PolyPlace(Fraction(4)),
+        pytest.param(LaplaceLogNormal(Fraction(1, 2)), marks=pytest.mark.slow),
     ],
 )
 def test_draws_of_laws(mechanism):

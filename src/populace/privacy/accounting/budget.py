@@ -23,7 +23,7 @@ from populace.privacy.accounting.mechanisms import (
 )
 from populace.privacy.accounting.partition_selection import min_threshold
 from populace.privacy.accounting.privacy_loss import Currency, cap, price
-from populace.privacy.smooth.smooth_noise import SmoothNoise, calibrate_smooth_noise
+from populace.privacy.smooth.smooth_noise import Criterion, SmoothNoise, calibrate_smooth_noise
 from populace.schema.unit import PrivacyUnit
 
 Number = str | int | float | Fraction | Decimal
@@ -197,18 +197,25 @@ class Budget:
         Fraction(1, 1)
         """
         each, rows = self._each(share, answers=answers), self.unit.marginal_l1
-        found = max_pure_epsilon(each) if self.currency is Currency.GDP else each
+        if self.currency is Currency.GDP:
+            found = max_pure_epsilon(each)
+        else:
+            found = _root_down(2 * each) if self.currency is Currency.ZCDP else each
         return min(found / rows, MAX_SMOOTH_EPSILON)
 
-    def smooth_noise(self, share: Fraction, *, t: Fraction, answers: int = 1) -> SmoothNoise:
+    def smooth_noise(
+        self, share: Fraction, *, t: Fraction, answers: int = 1, aim: Criterion | None = None
+    ) -> SmoothNoise:
         """Return the smallest noise with which some answers, whose bounds have smoothness t, cost at most a share."""
-        return calibrate_smooth_noise(self.smooth_epsilon(share, answers=answers), t=t)
+        return calibrate_smooth_noise(self.smooth_epsilon(share, answers=answers), t=t, aim=aim)
 
     def choice(self, share: Fraction, *, choices: int) -> Exponential:
         """Return the sharpest mechanism with which this many choices cost at most a share of the budget."""
         each = self._each(share, answers=choices)
         if self.currency is Currency.GDP:
             return Exponential(2 * max_pure_epsilon(each))
+        if self.currency is Currency.ZCDP:
+            return Exponential(_root_down(8 * each))
         return Exponential(_short_down(each))
 
     def can_afford(self, share: Fraction) -> bool:
@@ -231,6 +238,8 @@ class Budget:
         each, squared = self._each(share, answers=answers), l1**2 if l2_squared is None else l2_squared
         if self.currency is Currency.GDP:
             return DiscreteGaussian(min_variance(each / squared))
+        if self.currency is Currency.ZCDP:
+            return DiscreteGaussian(_short_up(squared / (2 * each)))
         return DiscreteLaplace(_short_up(l1 / each))
 
     def _each(self, share: Fraction, *, answers: int) -> Fraction:
@@ -257,3 +266,11 @@ def _short_down(value: Fraction) -> Fraction:
 
 def _is_short(value: Fraction) -> bool:
     return value.numerator.bit_length() <= _SHORT_BITS and value.denominator.bit_length() <= _SHORT_BITS
+
+
+def _root_down(square: Fraction) -> Fraction:
+    """Return a short number whose square is at most this one, to seven digits."""
+    root = round_down(Fraction(float(square) ** 0.5), bits=_SHORT_BITS)
+    while root * root > square:
+        root = round_down(root * (1 - Fraction(1, 2**_SHORT_BITS)), bits=_SHORT_BITS)
+    return root

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from flint import arb
 
-from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import (
     ball,
     bounds,
@@ -23,7 +22,6 @@ from populace.privacy.accounting.interval_arithmetic import (
 )
 
 _SHORT_BITS = 24
-_EPSILON_BITS = 40
 _MAX_STEPS = 100
 
 
@@ -105,7 +103,7 @@ def gaussian_delta(mu_squared: Fraction, *, epsilon: Fraction) -> Fraction:
         below = ((shift + half) / root).erfc()
         return (above - ball(epsilon).exp() * below) / 2
 
-    return round_up(bounds(curve)[1]) if mu_squared else Fraction(0)
+    return round_up(bounds(curve)[1])
 
 
 @lru_cache(maxsize=4096)
@@ -114,28 +112,6 @@ def gaussian_cap(epsilon: Fraction, delta: Fraction) -> Fraction:
     return find_greatest(
         lambda mu_squared: gaussian_delta(mu_squared, epsilon=epsilon) <= delta, start=epsilon
     )
-
-
-@lru_cache(maxsize=1024)
-def gaussian_epsilon(mu_squared: Fraction, *, delta: Fraction) -> Fraction:
-    """Return the least ε for which a total of μ² implies (ε, δ)-DP, rounded up.
-
-    >>> most = gaussian_cap(Fraction(1), Fraction("1e-9"))
-    >>> round(float(gaussian_epsilon(most, delta=Fraction("1e-9"))), 6)
-    1.0
-    """
-    if delta <= 0:
-        raise UsageError(
-            "a gdp total has no finite epsilon at delta 0.", hint="ask with the delta of the run"
-        )
-    if gaussian_delta(mu_squared, epsilon=Fraction(0)) <= delta:
-        return Fraction(0)
-    too_small = find_greatest(
-        lambda epsilon: gaussian_delta(mu_squared, epsilon=epsilon) > delta,
-        start=mu_squared,
-        bits=_EPSILON_BITS,
-    )
-    return round_up(too_small * (1 + Fraction(1, 2**_EPSILON_BITS)), bits=_EPSILON_BITS)
 
 
 @lru_cache(maxsize=4096)

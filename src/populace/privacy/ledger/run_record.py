@@ -11,9 +11,8 @@ from typing import Any
 
 from populace.core.errors import LedgerError, PopulaceError, UsageError
 from populace.privacy.accounting.budget import Budget, parse_delta, parse_epsilon
-from populace.privacy.accounting.gaussian_dp import gaussian_delta
 from populace.privacy.accounting.mechanisms import fraction_from_json
-from populace.privacy.accounting.privacy_loss import Currency
+from populace.privacy.accounting.privacy_loss import Currency, gdp_delta
 from populace.privacy.accounting.spend_record import SpendRecord, refuse_unknown_fields, underpriced_error
 from populace.schema.unit import Neighbours, PrivacyUnit
 
@@ -252,7 +251,8 @@ def is_covered(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: 
         return False
     if currency is Currency.PURE:
         return delta == 0 and used <= epsilon
-    return delta > 0 and gaussian_delta(used, epsilon=epsilon) <= delta
+    # ZCDP is a currency for comparisons; no run is booked in it.
+    return currency is Currency.GDP and delta > 0 and gdp_delta(used, epsilon=epsilon) <= delta
 
 
 def _parse_reservation(data: Mapping[str, Any]) -> dict[str, Any]:

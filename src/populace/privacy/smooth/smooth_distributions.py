@@ -1,15 +1,16 @@
 """Distributions of noise whose tails are heavy enough to hide its own scale, which follows private rows.
 
-===================  =======================================================
-distribution         density
-===================  =======================================================
-``Cauchy``           ∝ 1/(1 + |x|^γ)
-``Student``          ∝ (1 + x²/d)^−(d+1)/2, a tail of γ = d + 1
-``PolyPlace``        ∝ e^−|x| up to γ, then ∝ |x|^−γ
-===================  =======================================================
+===================  =======================================================  ========================
+distribution         density                                                  priced in
+===================  =======================================================  ========================
+``Cauchy``           ∝ 1/(1 + |x|^γ)                                          ε of pure DP
+``Student``          ∝ (1 + x²/d)^−(d+1)/2, a tail of γ = d + 1               ε of pure DP
+``PolyPlace``        ∝ e^−|x| up to γ, then ∝ |x|^−γ                          ε of pure DP
+``LaplaceLogNormal`` of Z·e^(σY), Z Laplace and Y normal                      ρ of zCDP
+===================  =======================================================  ========================
 
 An answer is q + (S/s)·X, where S bounds the local sensitivity of q and changes by at most e^t between neighbours.
-It costs an ε of pure DP, and with r rows per unit r times as much: smooth bounds do not scale like counts.
+With r rows per unit it costs r times as much: smooth bounds do not scale like counts.
 Proof: docs/proofs/smooth-noise.md
 """
 
@@ -26,7 +27,7 @@ from flint import arb
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, bounds, precision, round_up
-from populace.privacy.smooth.smooth_price import power_tail_price
+from populace.privacy.smooth.smooth_price import laplace_log_normal_price, polyplace_price, power_tail_price
 
 # The z of 0 … 1 at which a loss is looked at when parameters are compared.
 _LOSS_GRID = np.linspace(0, 1, 257)
@@ -134,22 +135,8 @@ class PolyPlace:
         return gamma * math.exp(math.log(tail / (probability * whole)) / (gamma - 1))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return the greatest loss, rounded up: of no dilation, of the narrower distribution and of the wider one.
-
-        Proof: docs/proofs/smooth-noise.md.
-        """
-
-        def losses() -> arb:
-            knee, step, full = ball(self.gamma), ball(t), ball(s)
-            part = full * (-step).exp()
-            # Undecided comparisons (and both branches agree at γ) fall to the greater of two bounds: φ(x) ≤ x.
-            wider = (knee - 1) * step + part if not part > knee else phi(full, knee) - step
-            return phi(full, knee).max(step + phi(part, knee)).max(wider)
-
-        def phi(x: arb, knee: arb) -> arb:
-            return knee + knee * (x / knee).log() if x > knee else x
-
-        return round_up(bounds(losses)[1])
+        """Return what an answer costs in ε, rounded up."""
+        return polyplace_price(self.gamma, s=s, t=t)
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""
@@ -162,7 +149,46 @@ class PolyPlace:
         return max(phi(s), t + phi(part), wider)
 
 
-SmoothDistribution = Cauchy | Student | PolyPlace
+@dataclass(frozen=True, slots=True)
+class LaplaceLogNormal:
+    """The distribution of Z·e^(σY), Z Laplace of scale 1 and Y standard normal: ρ = (t/σ + e^(3σ²/2)·s)²/2 in zCDP.
+
+    Source: Bun and Steinke 2019.
+    """
+
+    sigma: Fraction
+
+    def __post_init__(self) -> None:
+        _check_above(self.sigma, 0, name="sigma")
+
+    @property
+    def variance(self) -> float:
+        """2·e^(2σ²)."""
+        return 2 * math.exp(2 * float(self.sigma) ** 2)
+
+    def two_sided_quantile(self, probability: float) -> float:
+        """Return x with P[|X| > x] = E[exp(−x·e^−σY)] = probability."""
+        normal = np.linspace(-9, 9, 2001)
+        weights = np.exp(-(normal**2) / 2)
+        weights /= weights.sum()
+        scales = np.exp(-float(self.sigma) * normal)
+
+        def tail(logarithm: float) -> float:
+            return float(weights @ np.exp(-math.exp(logarithm) * scales))
+
+        return math.exp(_find_crossing(tail, probability, low=-60.0))
+
+    def price(self, *, s: Fraction, t: Fraction) -> Fraction:
+        """Return ρ, rounded up."""
+        return laplace_log_normal_price(self.sigma, s=s, t=t)
+
+    def loss(self, *, s: float, t: float) -> float:
+        """Return about what an answer costs."""
+        sigma = float(self.sigma)
+        return (t / sigma + math.exp(min(1.5 * sigma**2, 300.0)) * s) ** 2 / 2
+
+
+SmoothDistribution = Cauchy | Student | PolyPlace | LaplaceLogNormal
 
 
 def _check_above(value: object, least: int, *, name: str) -> None:
@@ -187,16 +213,17 @@ def _power_quantile(power: Fraction, exponent: Fraction, probability: float) -> 
         def tail(v: float) -> float:
             return float(arb(-v).exp().beta_lower(first, second, regularized=True).mid())
 
-        v = _find_crossing(tail, probability)
+        v = _find_crossing(tail, probability, low=0.0)
     grown = v if v > 40 else math.log(math.expm1(v))
     return math.exp(grown / float(power))
 
 
-def _find_crossing(tail: Callable[[float], float], probability: float) -> float:
-    """Return where a falling function crosses a probability, above 0."""
-    low, high = 0.0, 1.0
-    while tail(high) > probability:
-        high *= 2
+def _find_crossing(tail: Callable[[float], float], probability: float, *, low: float) -> float:
+    """Return where a falling function crosses a probability, above `low`."""
+    step = 1.0
+    while tail(low + step) > probability:
+        step *= 2
+    high = low + step
     while high - low > 1e-13 * max(1.0, abs(high)):
         middle = (low + high) / 2
         low, high = (middle, high) if tail(middle) > probability else (low, middle)

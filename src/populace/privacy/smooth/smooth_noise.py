@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -16,7 +17,13 @@ from flint import arb
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down, round_up
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, SmoothDistribution, Student
+from populace.privacy.smooth.smooth_distributions import (
+    Cauchy,
+    LaplaceLogNormal,
+    PolyPlace,
+    SmoothDistribution,
+    Student,
+)
 
 # A bound that at most doubles between neighbours is t-smooth with this t, ln 2 rounded up.
 LN_2 = round_up(bounds(arb.const_log2)[1])
@@ -36,17 +43,26 @@ _FAMILIES: dict[str, type[SmoothDistribution]] = {
     "cauchy": Cauchy,
     "student": Student,
     "polyplace": PolyPlace,
+    "laplace-log-normal": LaplaceLogNormal,
 }
 _NAMES: dict[type[SmoothDistribution], str] = {family: name for name, family in _FAMILIES.items()}
 _WORDS: dict[type[SmoothDistribution], str] = {
     Cauchy: "generalised Cauchy",
     Student: "Student",
     PolyPlace: "polynomial-Laplace",
+    LaplaceLogNormal: "Laplace-log-normal",
 }
 # Numbers that a distribution may have: from and to which powers of two, and how many bits long. Tails heavier than
-# that would need more random words than are drawn.
-_PARAMETER_RANGES = {"s": (-64, 64), "t": (-32, 8), "tail": (-6, 12)}
+# that would need more random words than are drawn, and so would exponents that spread further.
+_PARAMETER_RANGES = {"s": (-64, 64), "t": (-32, 8), "tail": (-6, 12), "sigma": (-32, 4)}
 _MAX_BITS = 256
+
+
+class Criterion(Enum):
+    """What noise is made small by."""
+
+    VARIANCE = "variance"
+    WIDTH = "width of a 95 % interval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +84,7 @@ class SmoothNoise:
             raise UsageError(
                 f"no smooth noise follows {self.distribution!r}.", hint=f"take one of {', '.join(_FAMILIES)}"
             )
-        for name, value in (("tail", self._tail), ("s", self.s), ("t", self.t)):
+        for name, value in (self._tail, ("s", self.s), ("t", self.t)):
             low, high = _PARAMETER_RANGES[name]
             if type(value) is not Fraction or not Fraction(2) ** low <= value <= Fraction(2) ** high:
                 raise UsageError(
@@ -85,10 +101,17 @@ class SmoothNoise:
         return field.name, getattr(self.distribution, field.name)
 
     @property
-    def _tail(self) -> Fraction:
-        """How heavy the tails are: the power by which they fall."""
+    def _tail(self) -> tuple[str, Fraction]:
+        """How heavy the tails are: the power by which they fall, or the spread of an exponent."""
         name, value = self._parameter
-        return value - 1 if name == "gamma" and type(value) is Fraction else value
+        if isinstance(self.distribution, LaplaceLogNormal):
+            return "sigma", value
+        return "tail", value - 1 if name == "gamma" and type(value) is Fraction else value
+
+    @property
+    def pure(self) -> bool:
+        """Whether an answer has a price in pure differential privacy."""
+        return type(self.distribution) is not LaplaceLogNormal
 
     def to_json(self) -> dict[str, str]:
         """Return the distribution as it is written in the ledger: nothing of it follows from rows."""
@@ -122,7 +145,7 @@ class SmoothNoise:
 
     @property
     def price(self) -> Fraction:
-        """The ε that an answer costs, never too little."""
+        """What an answer costs, never too little: ε, or ρ of zCDP for a LaplaceLogNormal."""
         return self.distribution.price(s=self.s, t=self.t)
 
     @property
@@ -136,23 +159,105 @@ class SmoothNoise:
         return self.distribution.two_sided_quantile(_TAIL_PROBABILITY) / float(self.s)
 
 
-@lru_cache(maxsize=1024)
 def calibrate_family(
-    epsilon: Fraction, *, t: Fraction, tailed: Callable[[Fraction], SmoothDistribution] = Cauchy
+    epsilon: Fraction,
+    *,
+    t: Fraction,
+    tailed: Callable[[Fraction], SmoothDistribution] = Cauchy,
+    aim: Criterion | None = None,
 ) -> SmoothNoise:
     """Return the smallest noise that costs at most ε, of the distributions that `tailed` makes of a tail's power γ.
 
-    A variance needs γ > 3, which costs more than 2t: from there on noise is made small by its standard deviation, and
-    before that by the width of an interval. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
-    Tails are compared by a loss in floating point; the winner is made as narrow as its proven price allows.
+    A variance needs γ > 3, which costs more than 2t: from there on it is the aim, and before that the width of an
+    interval, unless told otherwise. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
 
     >>> noise = calibrate_family(6 * LN_2, t=LN_2)
     >>> round(float(noise.distribution.gamma), 1), round(noise.standard_deviation, 2)
     (3.6, 0.47)
     """
-    _refuse_small_epsilon(epsilon, t=t)
+    chosen = aim or _default_criterion(epsilon, t=t)
+    _refuse_small_epsilon(epsilon, t=t, aim=chosen)
+    return _search_family(epsilon, t, tailed, chosen)
+
+
+def calibrate_smooth_noise(
+    epsilon: Fraction, *, t: Fraction, rho: Fraction | None = None, aim: Criterion | None = None
+) -> SmoothNoise:
+    """Return the smallest noise of all distributions that cost at most ε or, if a ρ of zCDP is granted, at most ρ.
+
+    >>> noise = calibrate_smooth_noise(6 * LN_2, t=LN_2)
+    >>> type(noise.distribution).__name__, round(noise.standard_deviation, 2)
+    ('Student', 0.39)
+    """
+    chosen = aim or _default_criterion(epsilon, t=t)
+    found = []
+    if rho is None or _is_enough(epsilon, t=_min_epsilon(t, aim=chosen)):
+        found += [
+            calibrate_family(epsilon, t=t, tailed=tailed, aim=chosen)
+            for tailed in (Cauchy, _student_of_tail, PolyPlace)
+        ]
+    if rho is not None:
+        found.append(calibrate_log_normal(rho, t=t))
+    return min(found, key=lambda noise: _error(noise, aim=chosen))
+
+
+def calibrate_log_normal(rho: Fraction, *, t: Fraction) -> SmoothNoise:
+    """Return the Laplace-log-normal noise of least variance that costs at most ρ in zCDP.
+
+    With ε = √(2ρ), the best σ solves 5(ε/t)σ³ − 5σ² − 1 = 0, and s = (ε − t/σ)·e^(−3σ²/2).
+    """
+    if not (rho > 0 and t > 0):
+        raise UsageError(f"rho is {rho} and t is {t}.", hint="give numbers above 0")
+    ratio = math.sqrt(2 * rho) / float(t)
+    low, high = 0.0, max(2.0, 2 / ratio)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 5 * ratio * middle**3 - 5 * middle**2 < 1 else (low, middle)
+    distribution = LaplaceLogNormal(round_up(Fraction(high), bits=_SHORT_BITS))
+    return calibrate(distribution, cost=rho, t=t)
+
+
+def _min_epsilon(t: Fraction, *, aim: Criterion) -> Fraction:
+    return 2 * t if aim is Criterion.VARIANCE else t
+
+
+def _is_enough(epsilon: Fraction, *, t: Fraction) -> bool:
+    # A little more than above: the last digits of ε would buy noise without end.
+    return epsilon * (1 - Fraction(1, 2**16)) > t
+
+
+def _refuse_small_epsilon(epsilon: Fraction, *, t: Fraction, aim: Criterion) -> None:
+    if not t > 0:
+        raise UsageError(f"the smoothness t is {t}.", hint="give a number above 0")
+    if not _is_enough(epsilon, t=t):
+        raise UsageError(
+            f"epsilon {float(epsilon):.6g} is not enough for an answer with a smooth bound: it must be above "
+            f"{float(t):.6g}, or the noise cannot hide its own scale.",
+            hint="give the answer a greater epsilon, or impute from a model of noisy counts instead, "
+            "which costs nothing more",
+        )
+    if not _is_enough(epsilon, t=_min_epsilon(t, aim=aim)):
+        raise UsageError(
+            f"noise at epsilon {float(epsilon):.6g} has no variance: that takes more than {float(2 * t):.6g}.",
+            hint="aim at a narrow interval instead",
+        )
+
+
+def _student_of_tail(gamma: Fraction) -> Student:
+    return Student(gamma - 1)
+
+
+def _default_criterion(epsilon: Fraction, *, t: Fraction) -> Criterion:
+    return Criterion.VARIANCE if _is_enough(epsilon, t=2 * t) else Criterion.WIDTH
+
+
+@lru_cache(maxsize=1024)
+def _search_family(
+    epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], SmoothDistribution], aim: Criterion
+) -> SmoothNoise:
+    """Compare tails by a loss in floating point, then make the winner as narrow as its proven price allows."""
     lightest = 1 + Fraction(2) ** _PARAMETER_RANGES["tail"][1]
-    least, most = (3 if _has_variance(epsilon, t=t) else 1), min(1 + epsilon / t, lightest)
+    least, most = (3 if aim is Criterion.VARIANCE else 1), min(1 + epsilon / t, lightest)
     errors: dict[Fraction, float] = {}
 
     def error(share: float) -> float:
@@ -160,8 +265,9 @@ def calibrate_family(
         if gamma not in errors:
             distribution = tailed(gamma)
             s = _approximate_s(distribution, cost=float(epsilon), t=float(t))
-            noise = SmoothNoise(distribution=distribution, s=Fraction(s), t=t) if s else None
-            errors[gamma] = math.inf if noise is None else _error(noise, epsilon=epsilon)
+            errors[gamma] = (
+                _error(SmoothNoise(distribution=distribution, s=Fraction(s), t=t), aim=aim) if s else math.inf
+            )
         return errors[gamma]
 
     def tail(share: float) -> Fraction:
@@ -177,46 +283,8 @@ def calibrate_family(
     return calibrate(distribution, cost=epsilon, t=t)
 
 
-def calibrate_smooth_noise(epsilon: Fraction, *, t: Fraction) -> SmoothNoise:
-    """Return the smallest noise of all distributions that cost at most ε.
-
-    >>> noise = calibrate_smooth_noise(6 * LN_2, t=LN_2)
-    >>> type(noise.distribution).__name__, round(noise.standard_deviation, 2)
-    ('Student', 0.39)
-    """
-    families = (Cauchy, _student_of_tail, PolyPlace)
-    found = [calibrate_family(epsilon, t=t, tailed=tailed) for tailed in families]
-    return min(found, key=lambda noise: _error(noise, epsilon=epsilon))
-
-
-def _is_enough(epsilon: Fraction, *, t: Fraction) -> bool:
-    # A little more than above: the last digits of ε would buy noise without end.
-    return epsilon * (1 - Fraction(1, 2**16)) > t
-
-
-def _has_variance(epsilon: Fraction, *, t: Fraction) -> bool:
-    return _is_enough(epsilon, t=2 * t)
-
-
-def _refuse_small_epsilon(epsilon: Fraction, *, t: Fraction) -> None:
-    if not t > 0:
-        raise UsageError(f"the smoothness t is {t}.", hint="give a number above 0")
-    if not _is_enough(epsilon, t=t):
-        raise UsageError(
-            f"epsilon {float(epsilon):.6g} is not enough for an answer with a smooth bound: it must be above "
-            f"{float(t):.6g}, or the noise cannot hide its own scale.",
-            hint="give the answer a greater epsilon, or impute from a model of noisy counts instead, "
-            "which costs nothing more",
-        )
-
-
-def _student_of_tail(gamma: Fraction) -> Student:
-    return Student(gamma - 1)
-
-
-def _error(noise: SmoothNoise, *, epsilon: Fraction) -> float:
-    """Return what noise at this ε is made small by."""
-    return noise.standard_deviation if _has_variance(epsilon, t=noise.t) else noise.half_width
+def _error(noise: SmoothNoise, *, aim: Criterion) -> float:
+    return noise.standard_deviation if aim is Criterion.VARIANCE else noise.half_width
 
 
 def calibrate(distribution: SmoothDistribution, *, cost: Fraction, t: Fraction) -> SmoothNoise:

@@ -130,3 +130,32 @@ def _max_endpoint(*balls: arb, at: Callable[[arb], arb]) -> arb:
         if end > best:
             best = end
     return best
+
+
+def polyplace_price(gamma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:
+    """Return the greatest loss of `PolyPlace`: of no dilation, of the narrower distribution and of the wider one.
+
+    Proof: docs/proofs/smooth-noise.md.
+    """
+
+    def losses() -> arb:
+        knee, step, full = ball(gamma), ball(t), ball(s)
+        part = full * (-step).exp()
+        # Undecided comparisons (and both branches agree at γ) fall to the greater of two bounds: φ(x) ≤ x.
+        wider = (knee - 1) * step + part if not part > knee else phi(full, knee) - step
+        return phi(full, knee).max(step + phi(part, knee)).max(wider)
+
+    def phi(x: arb, knee: arb) -> arb:
+        return knee + knee * (x / knee).log() if x > knee else x
+
+    return round_up(bounds(losses)[1])
+
+
+def laplace_log_normal_price(sigma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:
+    """Return ρ of `LaplaceLogNormal`, rounded up. Proof: docs/proofs/smooth-noise.md."""
+
+    def rho() -> arb:
+        spread = ball(sigma)
+        return (ball(t) / spread + (3 * spread**2 / 2).exp() * ball(s)) ** 2 / 2
+
+    return round_up(bounds(rho)[1])

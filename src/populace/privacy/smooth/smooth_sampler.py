@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from flint import arb, ctx, fmpz
 
 from populace.core.errors import InternalError, UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, precision
 from populace.privacy.noise.entropy import Entropy
-from populace.privacy.smooth.smooth_distributions import Cauchy, SmoothDistribution, Student
+from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, SmoothDistribution, Student
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 
 _WORD = 64
@@ -29,9 +30,6 @@ _MAX_WORDS = 256
 # Newton's steps that may find where a tail falls to a probability, and their precision; what is left is found by
 # widening, so many times twice as far.
 _STEPS, _LOW, _NEAR, _WIDER = 60, 96, 24, 400
-
-# Encloses all x ≥ 0 with P[|X| > x] between two probabilities.
-Quantile = Callable[[Fraction, Fraction], arb]
 
 
 def draw_smooth_answer(
@@ -51,7 +49,7 @@ def draw_smooth_answer(
     """
     if not lattice > 0:
         raise UsageError(f"answers are rounded to multiples of {lattice}.", hint="give a number above 0")
-    variate = _Variate(_tail_quantile(mechanism.distribution), entropy)
+    variate = _make_variate(mechanism.distribution, entropy)
     words = _FIRST_WORDS
     while True:
         with precision(_WORD * words + _GUARD):
@@ -79,39 +77,80 @@ def round_if_certain(found: arb) -> int | None:
     return None if whole is None else int(whole)
 
 
-class _Variate:
-    """A random number, one and the same however closely it is enclosed: a sign, and where its tail equals a uniform U.
+class _Uniform:
+    """A uniform number between 0 and 1, of which as many words are drawn as are asked for."""
 
-    Of U, as many words are drawn as are asked for.
-    """
-
-    def __init__(self, quantile: Quantile, entropy: Entropy) -> None:
-        self._quantile = quantile
+    def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self._negative = bool(entropy.words(1)[0] >> 63)
         self._prefix = 0
         self._words = 0
 
-    def enclose(self, words: int) -> arb:
-        """Enclose it, at the working precision, by what so many words of U say."""
+    def between(self, words: int) -> tuple[Fraction, Fraction]:
+        """Return the ends of the interval that so many words leave."""
         if words > self._words:
             for word in self._entropy.words(words - self._words).tolist():
                 self._prefix = self._prefix << _WORD | word
             self._words = words
         whole = 1 << _WORD * self._words
-        low, high = Fraction(self._prefix, whole), Fraction(self._prefix + 1, whole)
+        return Fraction(self._prefix, whole), Fraction(self._prefix + 1, whole)
+
+
+class _Variate(Protocol):
+    """A random number, one and the same however closely it is enclosed."""
+
+    def enclose(self, words: int) -> arb:
+        """Enclose it, at the working precision, by what so many words of its uniform numbers say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Signed:
+    """A magnitude with a sign, each from a uniform number."""
+
+    magnitude: Callable[[Fraction, Fraction], arb]
+    uniform: _Uniform
+    negative: bool
+
+    def enclose(self, words: int) -> arb:
+        low, high = self.uniform.between(words)
         # Its tail's probability is somewhere between; 0 says nothing, and neither does 1.
-        found = self._quantile(low, high) if low > 0 and high < 1 else arb("inf")
-        return -found if self._negative else found
+        found = self.magnitude(low, high) if low > 0 and high < 1 else arb("inf")
+        return -found if self.negative else found
 
 
-def _tail_quantile(distribution: SmoothDistribution) -> Quantile:
+@dataclass(frozen=True, slots=True, eq=False)
+class _LogNormalProduct:
+    """Z·e^(σY)."""
+
+    centre: _Variate
+    exponent: _Variate
+    sigma: Fraction
+
+    def enclose(self, words: int) -> arb:
+        return self.centre.enclose(words) * (ball(self.sigma) * self.exponent.enclose(words)).exp()
+
+
+def _make_variate(distribution: SmoothDistribution, entropy: Entropy) -> _Variate:
+    def pick_side(magnitude: Callable[[Fraction, Fraction], arb]) -> _Signed:
+        return _Signed(magnitude, _Uniform(entropy), bool(entropy.words(1)[0] >> 63))
+
     if isinstance(distribution, Cauchy):
-        return PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile
+        return pick_side(PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile)
     if isinstance(distribution, Student):
         inner = PowerTail(power=Fraction(2), exponent=(distribution.degrees + 1) / 2)
-        return lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high)
-    return lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high)))
+        return pick_side(lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high))
+    if isinstance(distribution, PolyPlace):
+        return pick_side(lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high))))
+    return _LogNormalProduct(pick_side(_laplace_quantile), pick_side(_normal_quantile), distribution.sigma)
+
+
+def _laplace_quantile(low: Fraction, high: Fraction) -> arb:
+    return -ball(low).union(ball(high)).log()
+
+
+def _normal_quantile(low: Fraction, high: Fraction) -> arb:
+    """Enclose w with P[|Y| > w] = erfc(w/√2) in between; it falls as the probability grows."""
+    return arb(2).sqrt() * ball(low).erfcinv().union(ball(high).erfcinv())
 
 
 def _poly_quantile(gamma: Fraction, probability: arb) -> arb:

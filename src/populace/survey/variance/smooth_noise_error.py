@@ -19,7 +19,13 @@ from scipy import special
 from populace.core.array_types import Floats
 from populace.privacy.accounting.fixed_point import LOG_STEPS
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, SmoothDistribution, Student
+from populace.privacy.smooth.smooth_distributions import (
+    Cauchy,
+    LaplaceLogNormal,
+    PolyPlace,
+    SmoothDistribution,
+    Student,
+)
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.survey.variance.confidence_intervals import DRAWS, permute_draws
 
@@ -139,8 +145,8 @@ def _tail_quantiles(mechanism: SmoothDistribution, two_sided_quantile: Floats) -
         case Student():
             degrees = float(mechanism.degrees)
             return math.sqrt(degrees) * _power_quantiles(2.0, (degrees + 1) / 2, two_sided_quantile)
-        case PolyPlace():
-            # A table of some, by logarithms: this law is told one probability at a time.
+        case PolyPlace() | LaplaceLogNormal():
+            # A table of some, by logarithms: these laws are told one probability at a time.
             table = np.geomspace(two_sided_quantile.min(), two_sided_quantile.max(), 200)
             sizes = np.log([mechanism.two_sided_quantile(float(each)) for each in table])
             return np.exp(np.interp(np.log(two_sided_quantile), np.log(table), sizes))
