@@ -22,7 +22,7 @@ from populace.core.untrusted_files import (
     require_text,
 )
 from populace.inference.constraints.recoding import Recoding
-from populace.inference.factor import AxisMap, Table
+from populace.inference.factor import Table
 from populace.inference.gls.observations import observe
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
@@ -132,12 +132,12 @@ class Model:
     @cached_property
     def beliefs(self) -> tuple[Table, ...]:
         """The probabilities of the cells of every node of the tree; nodes agree on what they share."""
-        return _read_only(self.propagation.beliefs(self._on_nodes()))
+        return _read_only(self.propagation.beliefs(self.propagation.on_nodes(self.potentials.items())))
 
     @property
     def conditionals(self) -> tuple[Table, ...]:
         """The probabilities of every node's cells given its separator's, even where the separator's are next to 0."""
-        return _read_only(self.propagation.conditionals(self._on_nodes()))
+        return _read_only(self.propagation.conditionals(self.propagation.on_nodes(self.potentials.items())))
 
     def grouped_marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, grouped columns by group."""
@@ -268,14 +268,6 @@ class Model:
                 measurements_digest=require_text(document["measurements"]),
                 rehearsal=bool(document["rehearsal"]),
             )
-
-    def _on_nodes(self) -> list[Table]:
-        tables = [np.zeros(shape) for shape in self.propagation.shapes]
-        for clique, potential in self.potentials.items():
-            home = self.tree.holding(clique, domain=self.full_domain)[0]
-            slot = AxisMap.of(clique, inside=self.tree.nodes[home], domain=self.full_domain)
-            tables[home] += slot.spread(potential)
-        return tables
 
     def _sound_target(self, clique: Clique, table: Table) -> bool:
         return (

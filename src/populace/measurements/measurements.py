@@ -29,7 +29,6 @@ from populace.core.untrusted_files import (
     require_text,
 )
 from populace.measurements.public_marginals import PublicMarginals
-from populace.measurements.run_context import RunContext
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
@@ -40,6 +39,18 @@ Batch = tuple[Sequence[Marginal], Noise | ExponentialCount]
 
 FORMAT = "populace measurements 1"
 FILES = ("measurements.json", "measurements.parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What only the process that measured knows; it is never saved.
+
+    The library of the frame that came in, the file format that goes with the input, and the ledger that paid.
+    """
+
+    library: str = "pyarrow"
+    table_format: str = "csv"
+    ledger: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)

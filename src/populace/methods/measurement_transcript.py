@@ -11,9 +11,15 @@ import numpy as np
 
 from populace.core.marginals import Candidates, Counts, Marginal
 from populace.core.transcript import Transcript
-from populace.measurements.measurements import AnswerRecord, Batch, Measurement, Measurements, ReleasedRows
+from populace.measurements.measurements import (
+    AnswerRecord,
+    Batch,
+    Measurement,
+    Measurements,
+    ReleasedRows,
+    RunContext,
+)
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.measurements.run_context import RunContext
 from populace.methods.discovery.domain_discovery import DomainOracle
 from populace.methods.oracle import Oracle
 from populace.privacy.accounting.budget import Budget

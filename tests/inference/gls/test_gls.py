@@ -6,7 +6,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.gls.consistency_projection import ConsistencyProjection
+from populace.inference.gls.consistency import ConsistencyProjection
 from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.measurements.measurements import Measurement

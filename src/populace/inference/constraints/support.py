@@ -11,10 +11,9 @@ from populace.core.errors import ResourceError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Domain
 from populace.inference.constraints.redundant_rules import drop_redundant_rules
-from populace.inference.factor import AxisMap
 from populace.inference.gls.observations import refines
 from populace.inference.graph.junction_tree import junction_tree
-from populace.inference.graph.propagation import FORBIDDEN, Propagation
+from populace.inference.graph.propagation import Propagation
 from populace.inference.model_space import ModelSpace
 from populace.schema.conditions.rules import Allowed, Rules
 
@@ -33,24 +32,20 @@ class Support:
         self._domain = Domain({name: grouping.size for name, grouping in rules.classes.items()})
         tree = junction_tree([rule.clique for rule in rules.rules], domain=self._domain)
         check_model_size(tree.cells(self._domain))
-        self._plan = Propagation(tree, domain=self._domain)
-        costs = [np.zeros(shape) for shape in self._plan.shapes]
-        for rule in rules.rules:
-            home = tree.holding(rule.clique, domain=self._domain)[0]
-            slot = AxisMap.of(rule.clique, inside=tree.nodes[home], domain=self._domain)
-            costs[home] += slot.spread(np.where(rule.allowed, 0.0, np.inf))
-        if self._plan.lowest([cost.copy() for cost in costs]) > 0:
+        plan = Propagation(tree, domain=self._domain)
+        supports = plan.supports((rule.clique, rule.allowed) for rule in rules.rules)
+        if supports is None:
             raise UsageError(
                 "no row can keep all rules of the schema.", hint="remove rules until some row is allowed"
             )
-        self._beliefs = self._plan.beliefs([np.where(cost > 0, FORBIDDEN, 0.0) for cost in costs])
+        self._joints = plan.joints(supports)
 
     def __contains__(self, column: str) -> bool:
         return column in self._domain
 
     def table(self, clique: Iterable[str]) -> Allowed:
         """Say for every combination of classes of some columns that are in rules whether a row can have it."""
-        return np.asarray(self._plan.joint(self._beliefs, tuple(clique)) > 0)
+        return np.asarray(self._joints.table(tuple(clique)) > 0)
 
     def cells(self, clique: Clique, *, classes: Mapping[str, Lookup], domain: Domain) -> Allowed:
         """Say the same of the cells of a table over a clique, given the class of every code of its columns."""

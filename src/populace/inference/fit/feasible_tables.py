@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Marginal, cell_indices
 from populace.inference.factor import AxisMap, Table
 from populace.inference.fit.objective import Objective
 from populace.inference.gls.observations import Observation
@@ -37,10 +37,7 @@ class _Block:
     def number(self, part: Clique, *, domain: Domain) -> Index:
         """Return for every cell the number of the cell of a smaller clique that it is summed into."""
         codes = dict(zip(self.clique, np.unravel_index(self.cells, domain.shape(self.clique)), strict=True))
-        found = np.zeros(len(self.cells), dtype=np.int64)
-        for name in part:
-            found = found * domain[name] + codes[name]
-        return found
+        return cell_indices(Marginal(part), codes=codes, domain=domain)
 
 
 def count_entries(objective: Objective) -> int:

@@ -12,8 +12,7 @@ from populace.core.marginals import Clique, Domain
 from populace.inference.factor import AxisMap, Table
 from populace.inference.gls.observations import Observation
 from populace.inference.graph.junction_tree import junction_tree
-from populace.inference.graph.linear_propagation import ProductPropagation
-from populace.inference.graph.propagation import FORBIDDEN, Propagation
+from populace.inference.graph.propagation import FORBIDDEN, ProductPropagation, Propagation
 from populace.schema.conditions.rules import Allowed
 
 
