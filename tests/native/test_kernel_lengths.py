@@ -26,7 +26,7 @@ from populace.privacy.noise.cdf_tables import build_inversion_table
 from populace.privacy.noise.distributions import ExponentialDecay
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.private.engines import memory_engine as memory
-from populace.sampling.fit_rows import RowFit
+from populace.sampling.fit_rows import plan_moves
 from populace.schema.conditions.rules import Rule, Rules
 
 needs_loops = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
@@ -100,8 +100,9 @@ def work(*, rows: int, size: int):
     domain = Domain({"a": 3, "b": size, "c": 2})
     rule = Rule(text="", clique=("a", "c"), allowed=np.array([[True, False], [True, True]]))
     classes = {"a": Grouping("a", (0, 1, 1)), "c": Grouping("c", (0, 1))}
-    targets = {c: np.ones(domain.shape(c)) for c in [("a",), ("b",), ("b", "a"), ("c", "a", "b")]}
-    plan = RowFit(targets, domain=domain, rules=Rules(classes=classes, rules=(rule,)))._plan
+    cliques = [("a",), ("b",), ("b", "a"), ("c", "a", "b")]
+    rules = Rules(classes=classes, rules=(rule,))
+    plan = plan_moves(cliques, tuple(domain), [rule], domain=domain, rules=rules)
     cells = 3 + size + 2 * 3 * size + 3 * 6 * size
     return plan, {
         "codes": np.array([rng.integers(0, each, rows) for each in domain.values()], np.uint32).reshape(

@@ -34,13 +34,11 @@ static int codes_fit(const Work *work)
     return 1;
 }
 
-/* Return weight · cost, with the cost cut to −1 … 1. Cutting what was weighed gives the same number, as rounding keeps
- * the order, and takes no branches. */
-static inline double clip_cost(double weight, double cost)
+/* Cut a cost to −1 … 1. */
+static inline double clip_cost(double cost)
 {
-    double product = weight * cost;
-    product = product > -weight ? product : -weight;
-    return product < weight ? product : weight;
+    cost = cost > -1.0 ? cost : -1.0;
+    return cost < 1.0 ? cost : 1.0;
 }
 
 static inline int64_t cell_of(const Place *at, const int64_t *row)
@@ -48,14 +46,13 @@ static inline int64_t cell_of(const Place *at, const int64_t *row)
     return at->offset + row[at->own] + at->stride * row[at->second] + at->step * row[at->third];
 }
 
-/* Write what one row less costs in the cells of a table, weighed. Numbers of 32 bits are multiplied side by side. */
+/* Write what one row less costs in the cells of a table. Numbers of 32 bits are multiplied side by side. */
 static inline void costs_of(const Work *work, int64_t table, double *restrict costs)
 {
     const Place *at = &work->plan.places[work->plan.tables[table]];
     const uint32_t *own = work->codes + at->own * work->rows, *second = work->codes + at->second * work->rows;
     const uint32_t *third = work->codes + at->third * work->rows;
     const float *deficits = work->deficits + at->offset;
-    double weight = work->plan.weights[table], slope = work->slope;
     uint32_t stride = (uint32_t)at->stride, step = (uint32_t)at->step;
     if (step)
         for (Py_ssize_t row = 0; row < work->rows; row++)
@@ -64,7 +61,7 @@ static inline void costs_of(const Work *work, int64_t table, double *restrict co
         for (Py_ssize_t row = 0; row < work->rows; row++)
             costs[row] = deficits[own[row] + stride * second[row]];
     for (Py_ssize_t row = 0; row < work->rows; row++)
-        costs[row] = clip_cost(weight, slope * (1.0 + 2.0 * costs[row]));
+        costs[row] = clip_cost(work->slope * (1.0 + 2.0 * costs[row]));
 }
 
 WIDE static void screen_rows(const Work *work, double *restrict costs)
@@ -122,19 +119,17 @@ static inline double cost_to_leave(const Work *work, int64_t column, const int64
     const CellMovePlan *plan = &work->plan;
     double left = 0.0;
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
-        int64_t place = plan->ends[i];
-        double cost = work->slope * (1.0 + 2.0 * (double)work->deficits[cell_of(&plan->places[place], row)]);
-        left += clip_cost(plan->weights[plan->table_of[place]], cost);
+        const Place *at = &plan->places[plan->ends[i]];
+        left += clip_cost(work->slope * (1.0 + 2.0 * (double)work->deficits[cell_of(at, row)]));
     }
     return left;
 }
 
 /* Add what one row more costs in cells that lie side by side. */
-WIDE static void add_costs(double *restrict entering, const float *restrict lacks, int64_t size, double weight,
-                           double slope)
+WIDE static void add_costs(double *restrict entering, const float *restrict lacks, int64_t size, double slope)
 {
     for (int64_t code = 0; code < size; code++)
-        entering[code] += clip_cost(weight, slope * (1.0 - 2.0 * (double)lacks[code]));
+        entering[code] += clip_cost(slope * (1.0 - 2.0 * (double)lacks[code]));
 }
 
 /* Write what it costs the row to enter each code of a column. */
@@ -143,9 +138,8 @@ static void costs_to_enter(const Work *work, int64_t column, const int64_t *row,
     const CellMovePlan *plan = &work->plan;
     memset(entering, 0, (size_t)plan->sizes[column] * sizeof *entering);
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
-        int64_t place = plan->ends[i];
-        const float *lacks = work->deficits + cell_of(&plan->places[place], row) - row[column];
-        add_costs(entering, lacks, plan->sizes[column], plan->weights[plan->table_of[place]], work->slope);
+        const float *lacks = work->deficits + cell_of(&plan->places[plan->ends[i]], row) - row[column];
+        add_costs(entering, lacks, plan->sizes[column], work->slope);
     }
 }
 
@@ -226,7 +220,6 @@ typedef struct {
 
 /* The arrays of a call that are not lists of whole numbers to read. */
 static const Kind kinds[TO_MOVE] = {
-    [WEIGHTS] = {"d", 8, 1, 0},
     [PLACES] = {"lq", 8, 2, 0},
     [MEMBERS] = {"lq", 8, 2, 0},
     [CODES] = {"IL", 4, 2, PyBUF_WRITABLE},

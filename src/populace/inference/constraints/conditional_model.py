@@ -1,4 +1,4 @@
-"""A model given that a condition holds, cut into boxes in which columns are restricted one by one: no row is rejected."""
+"""A model given that a condition holds, cut into boxes that restrict columns one by one: no row is drawn in vain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Belief propagation on a junction tree: from potentials to the marginals of every node, in logarithms or in products."""
+"""Belief propagation on a junction tree: from potentials, or products of factors, to the marginals of all nodes."""
 
 from __future__ import annotations
 
