@@ -18,7 +18,7 @@ from populace._native.kernels import count_columns
 from populace.core.marginals import Domain, Grouping
 from populace.inference.factor import AxisMap, cell_strides
 from populace.inference.fit import denoise, projection
-from populace.inference.fit.junction_ipf import _CompiledVisit, _TargetVisit
+from populace.inference.fit.junction_ipf import _scale_to_target
 from populace.inference.graph import junction_tree
 from populace.privacy.noise import block_rejection as blocks
 from populace.privacy.noise import table_inversion as inversion
@@ -161,24 +161,30 @@ def test_tables_of_any_shape_are_summed_and_scaled_alike(clique, other):
         np.testing.assert_allclose(made, table * slot.spread(given / slot.collapse(table)), rtol=1e-11)
         for soft in (None, rng.uniform(0.01, 0.1, shape)):
             target = given / given.sum()
-            plain = _TargetVisit(
-                np.zeros(shape), AxisMap.of(clique, inside=clique, domain=domain), slot, target, soft
+            beliefs = [table / table.sum() for _ in range(2)]
+            potentials = [np.zeros(shape) for _ in range(2)]
+            plain = _scale_to_target(
+                beliefs[0],
+                potential=potentials[0],
+                inside=slot,
+                into=AxisMap.of(clique, inside=clique, domain=domain),
+                target=target,
+                soft=soft,
+                least=1e-3 / cells,
             )
-            flat = _CompiledVisit(
-                potential=np.zeros(cells),
-                into=cell_strides(clique, clique, shape),
+            compiled = kernels.scale_to_target(
+                beliefs[1],
+                potential=potentials[1].reshape(-1),
                 inside=into,
+                into=cell_strides(clique, clique, shape),
                 target=target.reshape(-1),
                 soft=None if soft is None else soft.reshape(-1),
                 work=np.empty(2 * cells),
+                least=1e-3 / cells,
             )
-            beliefs = [table / table.sum() for _ in range(2)]
-            moved = [
-                each.visit(belief, floor=1e-3) for each, belief in zip((plain, flat), beliefs, strict=True)
-            ]
-            np.testing.assert_allclose(*moved, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(compiled, plain, rtol=1e-9, atol=1e-12)
             np.testing.assert_allclose(*beliefs, rtol=1e-9, atol=1e-14)
-            np.testing.assert_allclose(flat.potential.reshape(shape), plain.potential, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(*potentials, rtol=1e-9, atol=1e-9)
 
 
 @needs_loops

@@ -124,7 +124,8 @@ def scale_to_target(
     `inside` and `into` are the walks of the target's cells in the table and in the potential; `work` has room for
     twice the target.
     """
-    return float(_native.scale_to_target(table, work, potential, inside, into, target, soft, least))
+    flat = table.reshape(-1)
+    return float(_native.scale_to_target(flat, work, potential, inside, into, target, soft, least))
 
 
 def scale_to_separator(

@@ -9,7 +9,6 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique
-from populace.core.progress import Progress
 from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import (
     ConstrainedDomain,
@@ -119,13 +118,7 @@ class Estimator:
         self._observed = {each.clique: each for each in observed}
         self._costs = self._earlier_costs = None
 
-    def refit(
-        self,
-        *,
-        effort: FitEffort = QUICK_FIT,
-        start: Model | None = None,
-        progress: Progress | None = None,
-    ) -> None:
+    def refit(self, *, effort: FitEffort = QUICK_FIT) -> None:
         """Fit the model to all measurements so far.
 
         The loss is ½ Σ (marginal − count)² / variance over every measured cell; the number of rows is its
@@ -156,22 +149,11 @@ class Estimator:
         # last digits are slow to come.
         enough = min(10 * effort.tolerance, _HARD_CLOSE) if hard else effort.tolerance
         first, bound = self._fit_tables(observed, objective=objective, effort=effort, enough=enough)
-        # An earlier model that groups columns otherwise says nothing in this domain.
-        if start is not None and start.groupings == self.groupings:
-            earlier = objective.flatten(start.potentials)
-            first = min(first, earlier, key=lambda potentials: objective.at(potentials).loss)
         reached = objective.at(first)
         if hard and effort.exact:
             bound = reached.loss - objective.gap(reached)
         if effort.steps:
-            reached = descend(
-                objective,
-                start=first,
-                steps=effort.steps,
-                tolerance=enough,
-                bound=bound,
-                progress=None if progress is None else lambda done: progress("fitting the model", done),
-            )
+            reached = descend(objective, start=first, steps=effort.steps, tolerance=enough, bound=bound)
         if self._known.tables and effort.exact:
             exact = {clique: table / self.total for clique, table in self._known.tables.items()}
             reached = objective.at(
@@ -317,19 +299,17 @@ def fit_least_squares(
     measurements: Sequence[Measurement],
     *,
     space: ModelSpace,
-    start: Model | None = None,
     steps: int = 400,
     tolerance: float = 3e-4,
-    progress: Progress | None = None,
 ) -> Model:
     """Return the graphical model of least weighted squared error against the measurements.
 
-    An exact fit by an `Estimator`, in one round: mirror descent goes on from the tables of least squares, or from
-    `start`, an earlier model, if that is better, until the loss is within `tolerance` of its minimum, or for so
-    many steps at most. Under `rules` all of this happens among distributions in which no row breaks a rule: its
-    probability is exactly 0. Of a table that sees a column in fewer groups than others do, the sums over that
-    column are used; `assemble` uses all of it. Public totals decide the number of rows, and the model is scaled to
-    them at the end. Groupings of the space are for columns that no measurement groups.
+    An exact fit by an `Estimator`, in one round: mirror descent goes on from the tables of least squares until the loss
+    is within `tolerance` of its minimum, or for so many steps at most. Under rules all of this happens among
+    distributions in which no row breaks one: its probability is exactly 0. Of a table that sees a column in fewer
+    groups than others do, the sums over that column are used; `fit_model` uses all of it. Public totals decide the
+    number of rows, and the model is scaled to them at the end. Groupings of the space are for columns that no
+    measurement groups.
 
     >>> import numpy as np
     >>> from fractions import Fraction
@@ -343,5 +323,5 @@ def fit_least_squares(
     estimator = Estimator(space.group(seen.values()))
     estimator.add(split_coarse_tables(measurements, domain=space.domain, groupings=seen)[0])
     effort = FitEffort(rounds=500, floor=1e-9, sweeps=30, steps=steps, tolerance=tolerance, exact=True)
-    estimator.refit(effort=effort, start=start, progress=progress)
+    estimator.refit(effort=effort)
     return estimator.model()

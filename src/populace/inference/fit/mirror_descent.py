@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from populace.inference.factor import Table
@@ -18,8 +16,7 @@ def descend(
     start: Table,
     steps: int,
     tolerance: float,
-    bound: float = 0.0,
-    progress: Callable[[float], None] | None = None,
+    bound: float,
 ) -> Point:
     """Minimise the loss over all distributions of the graphical model, starting from some potentials.
 
@@ -48,8 +45,6 @@ def descend(
                 size /= 2
             last, age = here.potentials, 0
         if done % _CHECK_EVERY == 0:
-            if progress is not None:
-                progress(done / steps)
             if min(objective.gap(here), earlier - here.loss) <= tolerance * max(1.0, here.loss):
                 break
             earlier = here.loss

@@ -97,7 +97,15 @@ class Propagation:
         """Rescale a node's table so that it agrees with a neighbour's on the columns they share."""
         lower, upper = max(source, target), min(source, target)
         if compiled():
-            self._carry(beliefs, source=source, target=target, lower=lower)
+            shared, nodes = self.tree.separators[lower], self.tree.nodes
+            scale_to_separator(
+                beliefs[source].reshape(-1),
+                beliefs[target].reshape(-1),
+                np.empty(2 * self._rows[lower]),
+                leaving=cell_strides(shared, nodes[source], self.shapes[source]),
+                into=cell_strides(shared, nodes[target], self.shapes[target]),
+                cells=self._rows[lower],
+            )
             return
         above = self.above[lower - 1]
         up = above.collapse(beliefs[upper])
@@ -107,17 +115,6 @@ class Propagation:
             matrix *= _divide_or_zero(up, down).reshape(-1, 1)
         else:
             beliefs[upper][...] *= above.spread(_divide_or_zero(down, up))
-
-    def _carry(self, beliefs: Sequence[Table], *, source: int, target: int, lower: int) -> None:
-        shared, nodes = self.tree.separators[lower], self.tree.nodes
-        scale_to_separator(
-            beliefs[source].reshape(-1),
-            beliefs[target].reshape(-1),
-            np.empty(2 * self._rows[lower]),
-            leaving=cell_strides(shared, nodes[source], self.shapes[source]),
-            into=cell_strides(shared, nodes[target], self.shapes[target]),
-            cells=self._rows[lower],
-        )
 
     def lowest(self, costs: Sequence[Table]) -> float:
         """Return the smallest sum of costs that one row can have; costs are used up as working space."""
