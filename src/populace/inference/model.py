@@ -146,7 +146,7 @@ class Model:
             raise UsageError(
                 f"the model does not have every column of {wanted}.", hint="ask for columns of its domain"
             )
-        return self.total * self.propagation.joint(self.beliefs, wanted)
+        return self.total * self.propagation.joints(self.beliefs).table(wanted)
 
     def marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, code by code.

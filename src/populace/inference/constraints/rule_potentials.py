@@ -57,7 +57,7 @@ class RulePotentials:
         if not self._rules:
             return ConstrainedDomain(domain=self.domain, hidden={}, hard={})
         cliques = list(dict.fromkeys(measured))
-        direct, apart = self._split(cliques)
+        apart = self._apart(cliques)
         hidden = self._hidden(apart)
         least = self._price(cliques, apart, hidden)
         for name in sorted(hidden):
@@ -73,7 +73,7 @@ class RulePotentials:
             for column, lookup in hidden.items()
         }
         for rule in self._rules:
-            inside = rule in direct
+            inside = rule not in apart
             stated = rule.clique if inside else _rule_clique(rule, names)
             ordered = tuple(sorted(stated, key=place.__getitem__))
             table = self._spread(rule, {} if inside else hidden)
@@ -87,18 +87,19 @@ class RulePotentials:
     def tree(self, measured: Iterable[Clique]) -> tuple[JunctionTree, Domain]:
         """Return the junction tree in which every column of a rule keeps its hidden variable, and its domain."""
         cliques = list(dict.fromkeys(measured))
-        _, apart = self._split(cliques)
+        apart = self._apart(cliques)
         domain, names = self._with(self._hidden(apart))
         return junction_tree(_with_rule_cliques(cliques, apart, names), domain=domain), domain
 
-    def _split(self, measured: Sequence[Clique]) -> tuple[list[Rule], list[Rule]]:
-        """Part the rules that lie inside a measured clique from the others."""
+    def tree_cells(self, measured: Sequence[Clique]) -> int:
+        """Return the cells of that tree, without building it."""
+        apart = self._apart(measured)
+        return self._price(measured, apart, self._hidden(apart))
+
+    def _apart(self, measured: Sequence[Clique]) -> list[Rule]:
+        """Return the rules that lie inside no measured clique."""
         sets = [set(clique) for clique in measured]
-        inside = [any(set(rule.clique) <= columns for columns in sets) for rule in self._rules]
-        return (
-            [rule for rule, direct in zip(self._rules, inside, strict=True) if direct],
-            [rule for rule, direct in zip(self._rules, inside, strict=True) if not direct],
-        )
+        return [rule for rule in self._rules if not any(set(rule.clique) <= columns for columns in sets)]
 
     def _hidden(self, rules: Sequence[Rule]) -> dict[str, Lookup]:
         """Return the columns of some rules that these see in fewer classes than codes, with the class of each code."""

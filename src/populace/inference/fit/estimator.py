@@ -24,7 +24,7 @@ from populace.inference.fit.objective import Objective, Point
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.consistency import fit_consistent_tables
 from populace.inference.gls.gls import estimate_total
-from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.graph.joint_tables import JointTables
 from populace.inference.graph.propagation import FORBIDDEN
@@ -243,7 +243,7 @@ class Estimator:
             targets = self._shares(tables, objective=objective, floor=effort.floor)
             return fit_junction_ipf(objective, targets=targets, sweeps=_HARD_SWEEPS, close=enough), 0.0
         agreed = fit_consistent_tables(
-            [separable_part(o) for o in nearest],
+            nearest,
             domain=self.domain,
             total=self.total,
             tolerance=effort.tolerance / 10_000,

@@ -17,7 +17,7 @@ from populace.inference.fit.objective import Objective
 from populace.inference.gls.observations import Observation
 
 MAX_SYSTEM_ENTRIES = 2**23
-_CHECK_EVERY = 10
+_MAX_ROUNDS, _CHECK_EVERY = 1000, 10
 _OVER_RELAXATION = 1.6
 # Conditions may follow from each other; a trace of slack keeps their system regular.
 _SLACK = 1e-9
@@ -54,8 +54,7 @@ def fit_feasible_tables(
     *,
     objective: Objective,
     total: float,
-    tolerance: float = 1e-6,
-    rounds: int = 1000,
+    tolerance: float,
 ) -> dict[Clique, Table]:
     """Minimise ½ Σ (x − y)² / variance over the tables x of all distributions that keep the hard cells empty.
 
@@ -68,7 +67,7 @@ def fit_feasible_tables(
     system = _System(_blocks(observations, objective=objective), objective=objective, total=total)
     nearest = cut = system.start
     owed = np.zeros(cut.size)
-    for done in range(rounds):
+    for done in range(_MAX_ROUNDS):
         nearest = system.project(cut - owed)
         ahead = _OVER_RELAXATION * nearest + (1 - _OVER_RELAXATION) * cut + owed
         before, cut = cut, np.maximum(ahead, 0.0)

@@ -35,12 +35,6 @@ class ColumnEvidence:
     loose: float = 0.0
 
     @staticmethod
-    def nothing(size: int) -> ColumnEvidence:
-        """Return the evidence of no table at all."""
-        cells = np.arange(size)
-        return ColumnEvidence(atoms=cells, groups=cells, precision=np.zeros(size), weighted=np.zeros(size))
-
-    @staticmethod
     def of_cells(same: Sequence[Observation]) -> ColumnEvidence:
         """Return the evidence of observations of one column: each cell is an atom and a group of its own."""
         cells = np.arange(same[0].values.size)

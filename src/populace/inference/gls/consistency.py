@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain
 from populace.inference.factor import AxisMap, Table, centre
-from populace.inference.gls.observations import Observation
+from populace.inference.gls.observations import Observation, separable_part
 
 Index = npt.NDArray[np.intp]
 
@@ -51,6 +50,7 @@ def fit_consistent_tables(
     a distribution and the bound is reached; otherwise it may be lower than any distribution's loss.
     Ends when ten rounds raise the bound by less than tolerance × bound; cells still below 0 are cut there.
     """
+    observations = [separable_part(o) for o in observations]
     kept = [o for o in observations if o.clique]
     ends = np.cumsum([0, *(o.values.size for o in kept)]).tolist()
     values = np.concatenate([np.zeros(0), *(o.values.ravel() for o in kept)])
@@ -105,10 +105,11 @@ class _TableEffect:
 class ConsistencyProjection:
     """Least squares among observed tables that have one total and agree wherever they overlap.
 
-    This is `effects.estimate` with a known total, planned once and repeated many times: a table changes only through
+    This is `estimate_gls` with a known total, planned once and repeated many times: a table changes only through
     the effects it shares with others, by (mean effect − own effect) / cells summed into one.
-    Tables stand one after the other in a flat vector. Single columns, which most tables share, are dealt with all at
-    once: `_sum` says for every cell, and for every axis of its table, which sum it is counted into.
+    Tables stand one after the other in a flat vector; those of several columns have one variance each. Single columns,
+    which most tables share, are dealt with all at once: `_sum` says for every cell, and for every axis of its table,
+    which sum it is counted into.
     """
 
     def __init__(self, observations: Sequence[Observation], *, domain: Domain, total: float) -> None:
@@ -129,11 +130,6 @@ class ConsistencyProjection:
             clique, variance = observation.clique, observation.uniform
             here = slice(start, start + observation.values.size)
             if variance is None:
-                if len(clique) != 1:
-                    raise UsageError(
-                        f"the cells of {clique} have different variances.",
-                        hint="measure several columns together on their groups",
-                    )
                 widths.append(domain[clique[0]])
                 uneven.append(first[clique[0]] + np.arange(domain[clique[0]]))
                 positions.append(np.arange(here.start, here.stop))

@@ -85,12 +85,8 @@ class Propagation:
                 tables[self.tree.parents[i]] += self.above[i - 1].spread(message)
         return tables
 
-    def joint(self, beliefs: Sequence[Table], clique: Clique) -> Table:
-        """Return the probability table of any columns, from the tables of all nodes."""
-        return self.joints(beliefs).table(clique)
-
     def joints(self, beliefs: Sequence[Table]) -> JointTables:
-        """Return who answers many questions about the tables of all nodes."""
+        """Return who answers questions about any columns from the tables of all nodes."""
         return JointTables(beliefs, tree=self.tree, domain=self.domain)
 
     def carry(self, beliefs: Sequence[Table], *, source: int, target: int) -> None:
