@@ -16,7 +16,7 @@ from populace.core.marginals import Clique, Domain, Grouping
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_arrays,
-    read_json,
+    read_stage,
     refuse_parse_errors,
     require_int,
     require_text,
@@ -226,18 +226,8 @@ class Model:
     @classmethod
     def read_files(cls, folder: Path) -> Model:
         """Read what `write_files` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
-        for name in FILES:
-            if not (folder / name).is_file():
-                raise ReleaseError(
-                    f"{folder} holds no {name}.", hint="give the folder that `populace fit` wrote"
-                )
-        document = read_json(folder / "model.json")
+        document = read_stage(folder, files=FILES, form=FORMAT, verb="fit")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}", UsageError):
-            if document["format"] != FORMAT:
-                raise ReleaseError(
-                    f"model.json has format {document['format']!r}; this version reads {FORMAT!r}.",
-                    hint="use the version of populace that wrote it",
-                )
             domain = _parse_domain(document["domain"])
             groupings = {
                 require_text(g["column"]): Grouping(g["column"], tuple(map(require_int, g["groups"])))

@@ -22,8 +22,8 @@ from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_column_names,
-    read_json,
     read_parquet,
+    read_stage,
     refuse_parse_errors,
     require_int,
     require_text,
@@ -259,18 +259,8 @@ class Measurements:
     def load(cls, folder: str | Path) -> Measurements:
         """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
         folder = Path(folder)
-        for name in FILES:
-            if not (folder / name).is_file():
-                raise ReleaseError(
-                    f"{folder} holds no {name}.", hint="give the folder that `populace measure` wrote"
-                )
-        document = read_json(folder / "measurements.json")
+        document = read_stage(folder, files=FILES, form=FORMAT, verb="measure")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
-            if document["format"] != FORMAT:
-                raise ReleaseError(
-                    f"measurements.json has format {document['format']!r}; this version reads {FORMAT!r}.",
-                    hint="use the version of populace that wrote it",
-                )
             schema = Schema.parse(require_text(document["schema"]), released=True)
             groupings = [
                 Grouping(require_text(g["column"]), tuple(map(require_int, g["groups"])))

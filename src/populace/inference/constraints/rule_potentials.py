@@ -8,8 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from populace.core.marginals import Clique, Domain
-from populace.inference.constraints.redundant_rules import drop_redundant_rules
-from populace.inference.constraints.support import Lookup, Support, check_model_size, class_lookups
+from populace.inference.constraints.support import (
+    Lookup,
+    Support,
+    check_model_size,
+    class_lookups,
+    drop_redundant_rules,
+)
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree, maximal_tables, table_cells
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.schema.conditions.rules import Allowed, Rule

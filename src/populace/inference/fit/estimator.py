@@ -19,8 +19,7 @@ from populace.inference.factor import Table, add_potential
 from populace.inference.fit.feasible_tables import MAX_SYSTEM_ENTRIES, count_entries, fit_feasible_tables
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
-from populace.inference.fit.mirror_descent import descend
-from populace.inference.fit.objective import Objective, Point
+from populace.inference.fit.objective import Objective, Point, descend
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.consistency import fit_consistent_tables
 from populace.inference.gls.gls import estimate_total
