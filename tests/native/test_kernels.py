@@ -352,7 +352,7 @@ def test_arrays_written_to_share_no_memory_with_others(written: str) -> None:
     beside[:] = plan.sizes
     run(plan._replace(sizes=beside), call)
     within[:] = plan.sizes
-    with pytest.raises(ValueError, match="share memory"):
+    with pytest.raises(ValueError, match="shares memory"):
         run(plan._replace(sizes=within), call)
 
 

@@ -213,11 +213,6 @@ static int run_move(const Work *work, const Py_buffer *views)
     return enough;
 }
 
-typedef struct {
-    const char *letters;
-    int size, axes, flags;
-} Kind;
-
 /* The arrays of a call that are not lists of whole numbers to read. */
 static const Kind kinds[TO_MOVE] = {
     [PLACES] = {"lq", 8, 2, 0},
@@ -229,34 +224,9 @@ static const Kind kinds[TO_MOVE] = {
     [MOVED] = {"lq", 8, 1, PyBUF_WRITABLE},
 };
 
-/* Take the arrays of a call; return how many are held, all of them if no error is set. */
-static Py_ssize_t get_arrays(PyObject *plan, PyObject *const *others, Py_ssize_t number, Py_buffer *views)
-{
-    const Kind list = {"lq", 8, 1, 0};
-    for (Py_ssize_t i = 0; i < number; i++) {
-        PyObject *object = i < FIELDS ? PyTuple_GetItem(plan, i) : others[i - FIELDS];
-        Kind kind = kinds[i].letters ? kinds[i] : list;
-        if (!get_array(object, &views[i], kind.letters, kind.size, kind.axes, kind.flags))
-            return i;
-    }
-    return number;
-}
-
-/* Tell whether what a loop writes to is no part of what it reads or of what else it writes to. */
-static int are_apart(const Py_buffer *views, Py_ssize_t number)
-{
-    for (Py_ssize_t i = 0; i < number; i++)
-        for (Py_ssize_t j = 0; kinds[i].flags && j < number; j++)
-            if (i != j && overlap(&views[i], &views[j]))
-                return 0;
-    return 1;
-}
-
 static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number)
 {
     int64_t columns = work->plan.columns;
-    if (!are_apart(views, number))
-        return set_value_error("two arrays share memory that would be written to");
     if (!plan_fits(&work->plan, views, views[DEFICITS].shape[0]))
         return 0;
     if (number == TO_SCREEN && views[DEFICITS].shape[0] > INT64_C(1) << 32)
@@ -270,13 +240,16 @@ static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number
     return 1;
 }
 
-static PyObject *run(PyObject *plan, PyObject *const *others, Py_ssize_t number, double slope)
+/* Run a loop; of its arrays `given` those of the plan are still to be filled in. */
+static PyObject *run(PyObject *plan, PyObject **given, Py_ssize_t number, double slope)
 {
     Py_buffer views[TO_MOVE];
     if (PyTuple_Size(plan) != FIELDS)
         return set_value_error("this is not a plan"), NULL;
-    Py_ssize_t held = get_arrays(plan, others, number, views);
-    if (held == number) {
+    for (Py_ssize_t i = 0; i < FIELDS; i++)
+        given[i] = PyTuple_GetItem(plan, i);
+    Py_ssize_t held = get_arrays(given, views, kinds, number);
+    if (!PyErr_Occurred()) {
         Work work = {as_plan(views), views[CODES].buf, views[DEFICITS].buf, views[LEAVING].buf, slope,
                      views[CODES].shape[1]};
         if (work_fits(&work, views, number)) {
@@ -294,21 +267,20 @@ static PyObject *run(PyObject *plan, PyObject *const *others, Py_ssize_t number,
 
 PyObject *screen_cells(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *plan, *others[TO_SCREEN - FIELDS];
+    PyObject *plan, *given[TO_SCREEN];
     double slope;
-    if (!PyArg_ParseTuple(args, "OOO!dO", &others[CODES - FIELDS], &others[DEFICITS - FIELDS], &PyTuple_Type, &plan,
-                          &slope, &others[LEAVING - FIELDS]))
+    if (!PyArg_ParseTuple(args, "OOO!dO", &given[CODES], &given[DEFICITS], &PyTuple_Type, &plan, &slope,
+                          &given[LEAVING]))
         return NULL;
-    return run(plan, others, TO_SCREEN, slope);
+    return run(plan, given, TO_SCREEN, slope);
 }
 
 PyObject *move_cells(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *plan, *others[TO_MOVE - FIELDS];
+    PyObject *plan, *given[TO_MOVE];
     double slope;
-    if (!PyArg_ParseTuple(args, "OOOOOO!dO", &others[CODES - FIELDS], &others[VISITED - FIELDS],
-                          &others[LEAVING - FIELDS], &others[BARS - FIELDS], &others[DEFICITS - FIELDS], &PyTuple_Type,
-                          &plan, &slope, &others[MOVED - FIELDS]))
+    if (!PyArg_ParseTuple(args, "OOOOOO!dO", &given[CODES], &given[VISITED], &given[LEAVING], &given[BARS],
+                          &given[DEFICITS], &PyTuple_Type, &plan, &slope, &given[MOVED]))
         return NULL;
-    return run(plan, others, TO_MOVE, slope);
+    return run(plan, given, TO_MOVE, slope);
 }
