@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
+
 Codes = npt.NDArray[np.unsignedinteger]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # Half the memory: steps of one row stay exact up to 16 million, which a deficit in reach of any move never is.
 Deficits = npt.NDArray[np.float32]

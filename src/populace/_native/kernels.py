@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace._native.cell_moves import CellMovePlan, Deficits, Floats, Ints, move_rows, screen_rows
+from populace._native.cell_moves import CellMovePlan, Deficits, move_rows, screen_rows
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import NotCompiled, UsageError
 
 Codes = npt.NDArray[Any]

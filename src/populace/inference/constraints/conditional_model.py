@@ -10,8 +10,8 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
-from populace.core.marginals import Clique, Counts, Grouping
-from populace.inference.constraints.support import Lookup, Support, class_lookups
+from populace.core.marginals import Clique, Counts, Grouping, Lookup
+from populace.inference.constraints.support import Support, class_lookups
 from populace.inference.factor import Table, add_potential
 from populace.inference.gls.observations import refines
 from populace.inference.graph.propagation import FORBIDDEN

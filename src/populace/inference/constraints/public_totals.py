@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Marginal, cell_indices
+from populace.core.marginals import Clique, Domain, Lookup, Marginal, cell_indices
 from populace.inference.constraints.rule_potentials import RulePotentials
-from populace.inference.constraints.support import Lookup
 from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.observations import Observation, average_observations, sum_groups
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.constraints.support import (
-    Lookup,
     Support,
     check_model_size,
     class_lookups,
@@ -134,14 +133,9 @@ class RulePotentials:
 
     def _spread(self, rule: Rule, hidden: Mapping[str, Lookup]) -> Allowed:
         """Return a rule's table over the codes of its columns, or over the values of their hidden variables."""
-        picks = []
-        for name in rule.clique:
-            classes = self._classes[name]
-            # The first code of each value stands for all of them: the rule does not tell them apart.
-            picks.append(
-                classes[np.unique(hidden[name], return_index=True)[1]] if name in hidden else classes
-            )
-        return rule.allowed[np.ix_(*picks)]
+        # The first code of each hidden value stands for all of them: the rule does not tell them apart.
+        firsts = {name: np.unique(lookup, return_index=True)[1] for name, lookup in hidden.items()}
+        return rule.allowed[np.ix_(*(self._classes[name][firsts.get(name, ...)] for name in rule.clique))]
 
 
 def _with_rule_cliques(

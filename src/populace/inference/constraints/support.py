@@ -6,18 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.core.errors import ResourceError, UsageError
 from populace.core.limits import LIMITS
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.gls.observations import refines
 from populace.inference.graph.junction_tree import junction_tree
 from populace.inference.graph.propagation import Propagation
 from populace.inference.model_space import ModelSpace
 from populace.schema.conditions.rules import Allowed, Rules
 
-Lookup = npt.NDArray[np.int64]
 Pair = frozenset[str]
 
 # Classes of a column beyond which no rule is looked for that follows from others.

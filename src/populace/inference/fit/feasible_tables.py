@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain, Marginal, cell_indices
+from populace.core.marginals import Clique, Domain, Lookup, Marginal, cell_indices
 from populace.inference.factor import AxisMap, Table
 from populace.inference.fit.objective import Objective
 from populace.inference.gls.observations import Observation
@@ -22,19 +21,17 @@ _OVER_RELAXATION = 1.6
 # Conditions may follow from each other; a trace of slack keeps their system regular.
 _SLACK = 1e-9
 
-Index = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
     """A table to solve for: the cells that can hold rows, what they explain, and how firmly they are kept above 0."""
 
     clique: Clique
-    cells: Index
+    cells: Lookup
     seen: Observation | None
     stiffness: float
 
-    def number(self, part: Clique, *, domain: Domain) -> Index:
+    def number(self, part: Clique, *, domain: Domain) -> Lookup:
         """Return for every cell the number of the cell of a smaller clique that it is summed into."""
         codes = dict(zip(self.clique, np.unravel_index(self.cells, domain.shape(self.clique)), strict=True))
         return cell_indices(Marginal(part), codes=codes, domain=domain)
@@ -44,7 +41,7 @@ def count_entries(objective: Objective) -> int:
     """Return about how many numbers the linear system of `fit_feasible_tables` holds."""
     tree = objective.tree
     return sum(
-        objective.domain.cells(node) * min(1 + tree.parents.count(i), len(node)) ** 2
+        objective.domain.cells(node) * min(1 + len(tree.children[i]), len(node)) ** 2
         for i, node in enumerate(tree.nodes)
     )
 
@@ -240,7 +237,9 @@ def _shared_cliques(objective: Objective, blocks: Sequence[_Block]) -> dict[Cliq
     return {clique: list(members) for clique, members in found.items()}
 
 
-def _indicator_entries(rows: Sequence[Index], columns: Sequence[Index]) -> tuple[Table, tuple[Index, Index]]:
+def _indicator_entries(
+    rows: Sequence[Lookup], columns: Sequence[Lookup]
+) -> tuple[Table, tuple[Lookup, Lookup]]:
     none = np.zeros(0, dtype=np.int64)
     at = np.concatenate([none, *rows]), np.concatenate([none, *columns])
     return np.ones(len(at[0])), at

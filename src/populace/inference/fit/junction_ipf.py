@@ -90,13 +90,11 @@ def _target_scalings(
                 least=least,
             )
         else:
-            inside = AxisMap.of(clique, inside=node, domain=domain)
-            into = AxisMap.of(clique, inside=outer, domain=domain)
             scale = partial(
                 _scale_to_target,
                 potential=potentials[factor],
-                inside=inside,
-                into=into,
+                inside=AxisMap.of(clique, inside=node, domain=domain),
+                into=AxisMap.of(clique, inside=outer, domain=domain),
                 target=target,
                 soft=give,
                 least=least,
@@ -157,19 +155,15 @@ def _proximal_step(found: Table, target: Table, soft: Table, *, least: float) ->
 
 def _euler_tour(tree: JunctionTree) -> Iterator[tuple[int | None, int]]:
     """Yield the moves of a walk that visits every node, crosses each edge down and up, and ends at the root."""
-    children: list[list[int]] = [[] for _ in tree.nodes]
-    for node, parent in enumerate(tree.parents):
-        if parent >= 0:
-            children[parent].append(node)
     if tree.nodes:
         yield None, 0
-    pending = [(0, iter(children[0]))] if tree.nodes else []
+    pending = [(0, iter(tree.children[0]))] if tree.nodes else []
     while pending:
         node, rest = pending[-1]
         child = next(rest, None)
         if child is not None:
             yield node, child
-            pending.append((child, iter(children[child])))
+            pending.append((child, iter(tree.children[child])))
         else:
             pending.pop()
             if pending:

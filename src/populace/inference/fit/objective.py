@@ -112,10 +112,10 @@ class Objective:
         flat = self.zeros()
         tables = self.tables(flat)
         for clique, table in potentials.items():
-            for factor, into in zip(self.factors, tables, strict=True):
-                if set(clique) <= set(factor):
-                    into += AxisMap.of(clique, inside=factor, domain=self.domain).spread(table)
-                    break
+            home = next((i for i, factor in enumerate(self._sets) if factor.issuperset(clique)), None)
+            if home is not None:
+                slot = AxisMap.of(clique, inside=self.factors[home], domain=self.domain)
+                tables[home] += slot.spread(table)
         return flat
 
     def on_nodes(self, flat: Table, *, forbidden: float = FORBIDDEN) -> list[Table]:

@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from populace.core.marginals import Domain, Grouping, Marginal
+from populace.core.marginals import Domain, Grouping, Lookup, Marginal
 from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.coarse_tables import split_coarse_tables
-from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
+from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
 from populace.measurements.measurements import Measurement

@@ -11,10 +11,10 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.factor import AxisMap, Table, centre
 from populace.inference.fit.projection import project_to_simplex_weighted
-from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
+from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence
 from populace.inference.gls.observations import Observation, separable_part
 
 # Where totals are public, nothing is left of some variances; a trace keeps projections defined.

@@ -139,7 +139,7 @@ class ProductPropagation:
     ) -> None:
         self._plan = plan
         self._slots = tuple(slots)
-        nodes, parents = plan.tree.nodes, plan.tree.parents
+        nodes, self._children = plan.tree.nodes, plan.tree.children
         # With a table of a single one there are always two to multiply.
         self._fixed = [
             [
@@ -151,10 +151,6 @@ class ProductPropagation:
         self._factors: list[list[int]] = [[] for _ in nodes]
         for f, home in enumerate(homes):
             self._factors[home].append(f)
-        self._children: list[list[int]] = [[] for _ in nodes]
-        for k, parent in enumerate(parents):
-            if parent >= 0:
-                self._children[parent].append(k)
         self._orders = []
         for i in range(len(nodes)):
             shapes = [table.shape for table in self._fixed[i]]
