@@ -139,8 +139,8 @@ class ConsistencyProjection:
                 width, summed = domain[name], observation.values.size / domain[name]
                 self._sum[axis, here] = sums + numbers.ravel()
                 codes.append(first[name] + np.arange(width))
-                weights.append(np.full(width, 1 / (variance * summed)))
-                cells.append(np.full(width, summed))
+                weights.append(1 / (variance * summed))
+                cells.append(summed)
                 lengths.append(width)
                 sums += width
             for size in range(2, len(clique) + 1):
@@ -151,12 +151,9 @@ class ConsistencyProjection:
                         _TableEffect(i, slot, 1 / (variance * summed), summed)
                     )
         self._sum[self._sum < 0] = sums
-        self._code, self._weight, self._cells = (
-            _concatenate(codes, np.intp),
-            _concatenate(weights),
-            _concatenate(cells),
-        )
         self._lengths = np.array(lengths, dtype=np.intp)
+        self._code = _concatenate(codes, np.intp)
+        self._weight, self._cells = np.repeat([weights, cells], self._lengths, axis=1)
         whole = np.bincount(self._code, weights=self._weight, minlength=sum(domain.values()))
         self._whole = np.where(whole > 0, whole, 1.0)
         self._uneven, self._position = _concatenate(uneven, np.intp), _concatenate(positions, np.intp)
