@@ -15,8 +15,8 @@ from populace.api.measure import measure
 from populace.api.synthesize import synthesize
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.fit.fit_model import fit_model
-from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.count_intervals import CountIntervals
 from populace.inference.model_space import ModelSpace

@@ -9,10 +9,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain, Grouping
-from populace.inference.constraints.support import Lookup, class_lookups
+from populace.core.marginals import Clique, Domain, Grouping, Lookup
+from populace.inference.constraints.support import class_lookups
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.fit.group_shares import share_by_group
-from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement

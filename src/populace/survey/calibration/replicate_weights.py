@@ -21,7 +21,7 @@ from populace.core.marginals import Clique, Domain, Grouping, Marginal, cell_ind
 from populace.inference.fit.raking import max_raking_error, rake
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import common_groupings, observe, separable_part
+from populace.inference.gls.observations import common_groupings, observe
 from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
 from populace.survey.calibration.contingency_table import ContingencyTable
@@ -170,9 +170,7 @@ class _NoisePerturbation:
             for each in self.measurements
         ]
         seen = observe(noise, domain=self.domain, groupings=self.groupings)
-        effects = estimate_gls(
-            [separable_part(o) for o in seen], domain=self.domain.group(self.groupings.values())
-        )
+        effects = estimate_gls(seen, domain=self.domain.group(self.groupings.values()))
         targets = {}
         for clique, table in self.tables.items():
             moved = table + effects.marginal(clique).ravel() / _NOISE_STEPS

@@ -16,7 +16,7 @@ from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.fit_model import fit_model, rake_public_table
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
@@ -91,9 +91,7 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
     """Return the copula of measured columns and pairs; `rows` is their number where it is public."""
     groupings = common_groupings([item for item in items if len(item.marginal.clique) > 1])
     observed = observe(items, domain=domain, groupings=groupings)
-    effects = estimate_gls(
-        [separable_part(o) for o in observed], domain=domain.group(groupings.values()), total=rows
-    )
+    effects = estimate_gls(observed, domain=domain.group(groupings.values()), total=rows)
     total = max(1.0, effects.total)
     counts = {name: effects.nonnegative_column(name, total=total).values for name in domain}
     groups = [counts[name] / total for name in domain]
