@@ -21,7 +21,7 @@ from populace.schema.columns.date_columns import (
 from populace.schema.columns.datetime_format import DAY_SECONDS
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import OutOfRange
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.columns.value_types import parse_value_type
 from populace.schema.conditions.value_maps import read_map
 from populace.schema.toml_table import TomlTable
@@ -49,15 +49,8 @@ class ColumnKind(StrEnum):
 # What other tools call a kind.
 _OTHER_NAMES = {
     "int": ColumnKind.INTEGER,
-    "float": ColumnKind.NUMERIC,
-    "double": ColumnKind.NUMERIC,
-    "decimal": ColumnKind.NUMERIC,
-    "str": ColumnKind.CATEGORICAL,
-    "string": ColumnKind.CATEGORICAL,
-    "text": ColumnKind.CATEGORICAL,
-    "bool": ColumnKind.CATEGORICAL,
-    "boolean": ColumnKind.CATEGORICAL,
-    "factor": ColumnKind.CATEGORICAL,
+    **dict.fromkeys(("float", "double", "decimal"), ColumnKind.NUMERIC),
+    **dict.fromkeys(("str", "string", "text", "bool", "boolean", "factor"), ColumnKind.CATEGORICAL),
 }
 _SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
@@ -180,19 +173,12 @@ def _read_integer(table: TomlTable, shared: _Fields, *, density: BinDensity | No
         first, last = _range_ends(table, table.integer, bottom, top)
         starts = ()
     if "bins" in table:
-        return UnknownBins(min=Fraction(first), max=Fraction(last), whole=True, **shared)
+        return UnknownBins(min=Fraction(first), max=Fraction(last), of=IntegerColumn, **shared)
     step = table.integer("width")
     if step is not None:
         starts = compute_starts(shared["name"], first=first, last=last, width=step)
-    bins: _Fields = {
-        "min": first,
-        "max": last,
-        "starts": starts,
-        "top": top,
-        "bottom": bottom,
-        "split": split,
-    }
-    return IntegerColumn(density=density, **bins, **shared)
+    shared |= {"top": top, "bottom": bottom, "split": split, "density": density}
+    return IntegerColumn(min=first, max=last, starts=starts, **shared)
 
 
 def _read_decimal(table: TomlTable, shared: _Fields, *, density: BinDensity | None) -> Column:
@@ -226,7 +212,7 @@ def _read_temporal(
         first, last = _read_step(table, kind, low), _read_last_step(table, kind, high)
         if "bins" in table:
             _check_learning(table)
-            return UnknownTemporalBins(min=Fraction(first), max=Fraction(last), of=kind, **shared)
+            return UnknownBins(min=Fraction(first), max=Fraction(last), of=kind, **shared)
         width = table.text("width") or ("day" if kind is DateColumn else None)
         if width is None:
             raise table.error("has no bins.", hint='give a width, such as "hour", or edges')

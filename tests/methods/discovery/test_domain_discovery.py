@@ -249,7 +249,9 @@ def test_no_rows_give_few_bins(text):
 
 @cache
 def income_grid():
-    return DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
+    return DiscoveryGrid.of(
+        UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), of=IntegerColumn)
+    )
 
 
 @settings(deadline=None)
