@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import compute_edges, compute_starts
 from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn, Origin
 from populace.schema.columns.date_columns import (
@@ -20,7 +19,7 @@ from populace.schema.columns.date_columns import (
 )
 from populace.schema.columns.datetime_format import DAY_SECONDS
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.range_columns import OutOfRange
+from populace.schema.columns.range_columns import BinDensity, OutOfRange
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.columns.value_types import parse_value_type
 from populace.schema.conditions.value_maps import read_map

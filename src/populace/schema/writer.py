@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn, find_temporal_width
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.range_columns import OutOfRange, RangeColumn
+from populace.schema.columns.range_columns import BinDensity, OutOfRange, RangeColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, fill_unknown_domain
 from populace.schema.exact_numbers import format_decimal
 from populace.schema.unit import Neighbours, PrivacyUnit

@@ -21,9 +21,9 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
 from populace.schema.codec.within_bin_draws import draw_values
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import BinDensity
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
 from tests.helpers.sampled_cases import sample_cases

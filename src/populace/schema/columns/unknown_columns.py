@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import check_range
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.range_columns import RangeColumn, StepColumn
+from populace.schema.columns.range_columns import BinDensity, RangeColumn, StepColumn
 from populace.schema.exact_numbers import format_decimal, to_fraction
 
 
