@@ -211,12 +211,7 @@ class Schema:
 
         Larger numbers become size − 1 and whatever is no number becomes 0: exactly `size` codes.
         """
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise SchemaError(
-                    f"the size of column {name!r} is not a whole number of 1 or more.",
-                    hint='write {"column": size, …}, where size is the number of codes',
-                )
+        check_sizes(sizes)
         return cls(columns={n: IntegerColumn(name=n, min=0, max=s - 1, other="0") for n, s in sizes.items()})
 
     def to_toml(self) -> str:
@@ -249,6 +244,16 @@ class Schema:
             "partition_step": self.partition_step,
         }
         return {key: value for key, value in table.items() if value is not None}
+
+
+def check_sizes(sizes: Mapping[str, object]) -> None:
+    """Refuse sizes of columns that no column can have."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise SchemaError(
+                f"the size of column {name!r} is not a whole number of 1 or more.",
+                hint='write {"column": size, …}, where size is the number of codes',
+            )
 
 
 def _parse_toml(text: str, *, name: str) -> TomlTable:

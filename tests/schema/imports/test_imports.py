@@ -434,7 +434,7 @@ def test_an_excerpt_has_only_the_areas_it_was_made_of() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("overlays", [(), ("nist2018",)], ids=["plain", "overlay"])
 def test_every_code_of_the_1940_codebook_comes_back(overlays: tuple[str, ...]) -> None:
-    from populace.schema.imports.ipums_codebook import parse_codebook
+    from populace.schema.imports.challenge_specs import parse_codebook
 
     book = parse_codebook((CENSUS / "codebook.cbk").read_text("utf-8"))
     specs = json.loads((CENSUS / "colorado-specs.json").read_text("utf-8"))

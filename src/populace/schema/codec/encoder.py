@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,14 @@ class Encoder:
 
     def __init__(self, column: Column) -> None:
         column = fill_unknown_domain(column)
-        self._type = code_dtype(column.size)
+        self._type = np.min_scalar_type(column.size - 1)
         self._other = column.other_code
         values = column.values if isinstance(column, CategoricalColumn) else ()
         known = (*values, *column.specials)
         first = column.size - len(known)
-        self._exact = _TextLookup({text: first + place for place, text in enumerate(known)})
-        spellings = _spellings(known, first=first)
+        codes = {text: first + place for place, text in enumerate(known)}
+        self._exact = _TextLookup(codes)
+        spellings = _spellings(codes)
         self._loose = _TextLookup(spellings)
         self._empty = spellings.get("", column.other_code)
         self._bins = BinLookup(column) if isinstance(column, StepColumn | DecimalColumn) else None
@@ -92,15 +93,6 @@ def encode_values(column: Column, values: Array, *, decimal: str = ".") -> Codes
     [17, 17, 99, 100, 100]
     """
     return Encoder(column)(values, decimal=decimal)
-
-
-def code_dtype(size: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """Return the smallest unsigned type that holds the codes 0 … size − 1.
-
-    >>> code_dtype(256), code_dtype(257)
-    (dtype('uint8'), dtype('uint16'))
-    """
-    return np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
 
 
 class _TextLookup:
@@ -182,15 +174,15 @@ def _decimal_starts(column: DecimalColumn) -> Floats:
     return np.array([*starts, float(column.edges[-1])] if top else starts)
 
 
-def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
+def _spellings(known: Mapping[str, int]) -> dict[str, int]:
     """Return other texts that mean a known one: without blanks, as a bare number, in lower case for booleans.
 
     A text that is known itself is never taken for another one; of two candidates the first declared wins.
     """
-    codes = {text: first + place for place, text in enumerate(known)}
+    codes = dict(known)
     if not known:
         return codes
-    for text, form in zip(known, trim_texts(texts_to_arrow(known)).to_pylist(), strict=True):
+    for text, form in zip(known, trim_texts(texts_to_arrow(list(known))).to_pylist(), strict=True):
         codes.setdefault(form, codes[text])
     values = [parse_number(text) for text in known]
     floats = pa.array([None if value is None else float(value) for value in values], pa.float64())

@@ -32,8 +32,14 @@ def draw_values(column: Column, levels: Integers, *, rng: np.random.Generator) -
         return _quotients(units, unit) if isinstance(column, DecimalColumn) else units * int(unit)
     if isinstance(column, DecimalColumn):
         return _draw_decimals(column, levels, rng=rng)
-    starts = column.starts_in_units(Fraction(1))
-    return rng.integers(starts[levels], starts[levels + 1]) if column.binned else starts[levels]
+    if isinstance(column.starts, range):
+        # A column of single numbers may have billions of them.
+        first = column.min + levels * column.starts.step
+        last = np.minimum(first + column.starts.step - 1, column.max)
+    else:
+        starts = column.starts_in_units(Fraction(1))
+        first, last = starts[levels], starts[levels + 1] - 1
+    return rng.integers(first, last, endpoint=True) if column.binned else first
 
 
 def _draw_units(

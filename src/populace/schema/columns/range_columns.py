@@ -159,16 +159,14 @@ class StepColumn(RangeColumn):
         last = self.starts[level + 1] - 1 if level + 1 < self.levels else self.max
         return self.starts[level], last
 
-    def first_steps(self) -> Integers:
-        """Return where each bin begins, as an array."""
-        if isinstance(self.starts, range):
-            return np.arange(self.starts.start, self.starts.stop, self.starts.step, dtype=np.int64)
-        return np.array(self.starts, dtype=np.int64)
-
     def starts_in_units(self, unit: Fraction) -> Integers:
         """Return where the bins begin, in units, and where the last one stops."""
-        step = int(unit)
-        return np.append(self.first_steps() // step, self.max // step + 1)
+        step, starts = int(unit), self.starts
+        if isinstance(starts, range):
+            first = np.arange(starts.start, starts.stop, starts.step, dtype=np.int64)
+        else:
+            first = np.array(starts, dtype=np.int64)
+        return np.append(first // step, self.max // step + 1)
 
     def _declared_starts(self) -> Sequence[int]:
         """Return the starts as declared, or one for each step, after making sure that they lead from min to max."""

@@ -96,11 +96,6 @@ class CodeSemantics:
         return self.variable.size
 
     @property
-    def learnt(self) -> bool:
-        """Whether the domain is, or once was, unknown: nothing may be refused for what is in it."""
-        return self.column.domain_learnt
-
-    @property
     def bounded(self) -> bool:
         """Whether the values run from one end to another."""
         return isinstance(self.column, RangeColumn)
@@ -277,8 +272,8 @@ def _value_intervals(column: Column) -> ValueIntervals | None:
     if isinstance(column, IntegerColumn) and column.split is not None:
         return _quotient_intervals(column, column.split)
     if isinstance(column, StepColumn):
-        first = column.first_steps()
-        return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
+        starts = column.starts_in_units(Fraction(1))
+        return _open_intervals(starts[:-1], starts[1:] - 1, column.ends)
     if isinstance(column, UnknownBins):
         return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
     return None

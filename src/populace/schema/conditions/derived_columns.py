@@ -72,7 +72,13 @@ def find_derived_columns(columns: Mapping[str, Column]) -> dict[str, DerivedColu
         for source in function.sources:
             if source not in columns:
                 raise _no_column(source, columns, place=f"column {name!r}: function_of")
-    return _sort_by_source(found)
+    done, left = sort_by_sources({name: function.sources for name, function in found.items()})
+    if left:
+        raise SchemaError(
+            f"columns {quote_names(left)} follow from each other in a circle.",
+            hint="one of them must be read from the data",
+        )
+    return {name: found[name] for name in done}
 
 
 def _add_derived(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
@@ -99,22 +105,18 @@ def _no_column(name: str, columns: Mapping[str, Column], *, place: str) -> Schem
     )
 
 
-def _sort_by_source(found: Mapping[str, DerivedColumn]) -> dict[str, DerivedColumn]:
-    done: dict[str, DerivedColumn] = {}
-    while len(done) < len(found):
-        ready = [
-            name
-            for name, function in found.items()
-            if name not in done and all(s in done or s not in found for s in function.sources)
-        ]
-        if not ready:
-            left = [name for name in found if name not in done]
-            raise SchemaError(
-                f"columns {quote_names(left)} follow from each other in a circle.",
-                hint="one of them must be read from the data",
-            )
-        done |= {name: found[name] for name in ready}
-    return done
+def sort_by_sources(sources: Mapping[str, Clique]) -> tuple[list[str], list[str]]:
+    """Return names, each after those of its sources that are names too, and the names left over: they form a circle.
+
+    >>> sort_by_sources({"county": ("area",), "region": ("county",), "a": ("b",), "b": ("a",)})
+    (['county', 'region'], ['a', 'b'])
+    """
+    done: list[str] = []
+    left = list(sources)
+    while ready := [name for name in left if not {*sources[name]} & {*left}]:
+        done += ready
+        left = [name for name in left if name not in ready]
+    return done, left
 
 
 def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]) -> RecodeTable:
@@ -149,7 +151,7 @@ def _align_axes(view: RecodeTable, variables: Clique) -> npt.NDArray[Any]:
 
 def _check_sources(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
     name = function.column.name
-    unknown = [scale.column.name for scale in scales if scale.learnt]
+    unknown = [scale.column.name for scale in scales if scale.column.domain_learnt]
     if unknown and (len(scales) > 1 or scales[0].bounded):
         raise SchemaError(
             f"column {name!r} follows from {quote_names(unknown)}, whose domain is not known yet.",
@@ -173,7 +175,7 @@ def _match_prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Tabl
         )
     other = coarse.other or ""
     texts = [_match_prefix(coarse, child.text(code)) for code in range(child.size)]
-    if not child.learnt and all(texts[code] is None for code in range(child.levels)):
+    if not child.column.domain_learnt and all(texts[code] is None for code in range(child.levels)):
         raise SchemaError(
             f"no value of column {child.column.name!r} begins with a value of its parent {coarse.name!r}.",
             hint="give a map from its values to the parent's",
@@ -205,7 +207,7 @@ def _apply_map(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tupl
                 f": its map has {quote_names(['|'.join(key)])} twice, with two results.",
                 hint="write each combination once",
             )
-    if not cellwise and not any(scale.learnt for scale in scales):
+    if not cellwise and not any(scale.column.domain_learnt for scale in scales):
         raise coarse.error(
             f": no key of its map is a value of {quote_names(function.sources)}.",
             hint="the keys are the values of the columns it follows from",

@@ -15,6 +15,7 @@ from populace.core.marginals import Grouping
 from populace.schema.columns.column import Column
 from populace.schema.conditions.column_layout import ColumnLayout, Condition
 from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.derived_columns import sort_by_sources
 from populace.schema.conditions.rules import NO_RULES, Allowed, Rule, Rules
 from populace.schema.conditions.syntax_tree import Not
 from populace.schema.hints import quote_names, suggest
@@ -122,17 +123,13 @@ def _compile_universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
             other=variable.other_code,
             text=f"{name} is '{column.outside}' unless {condition.expression}",
         )
-    done: dict[str, UniverseRule] = {}
-    while len(done) < len(found):
-        left = [universe for name, universe in found.items() if name not in done]
-        ready = [u for u in left if all(v in done or v not in found for v in u.condition.variables)]
-        if not ready:
-            raise SchemaError(
-                f"the universes of {quote_names([u.variable for u in left])} depend on each other in a circle.",
-                hint="say one of them with [[zeros]] instead",
-            )
-        done |= {universe.variable: universe for universe in ready}
-    return tuple(done.values())
+    done, left = sort_by_sources({name: universe.condition.variables for name, universe in found.items()})
+    if left:
+        raise SchemaError(
+            f"the universes of {quote_names(left)} depend on each other in a circle.",
+            hint="say one of them with [[zeros]] instead",
+        )
+    return tuple(found[name] for name in done)
 
 
 def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> ZeroRule:
