@@ -281,25 +281,16 @@ def _read_zero(table: TomlTable) -> StructuralZero:
     when = table.text("when")
     if when is None:
         raise table.error("does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\"""")
-    replacement = table.table("else", place=f"{table.place} else")
-    try:
-        return StructuralZero(
-            when=when, replacement={name: replacement.text(name) or "" for name in replacement.items}
-        )
-    except SchemaError as error:
-        raise table.error(f": {error.message}", hint=error.hint) from None
+    given = table.table("else", place=f"{table.place} else")
+    replacement = {name: given.text(name) or "" for name in given.items}
+    return StructuralZero(when=str(parse_condition(when, place=f"{table.place}: ")), replacement=replacement)
 
 
 def _canonical(column: Column) -> Column:
     """Return a column whose universe is written in its canonical form."""
     if column.universe is None:
         return column
-    try:
-        universe = str(parse_condition(column.universe))
-    except SchemaError as error:
-        raise SchemaError(
-            f"the universe of column {column.name!r}: {error.message}", hint=error.hint
-        ) from None
+    universe = str(parse_condition(column.universe, place=f"the universe of column {column.name!r}: "))
     return column if universe == column.universe else replace(column, universe=universe)
 
 

@@ -124,10 +124,9 @@ class TemporalColumn(StepColumn):
                 f"is a {self.kind}, and its format {self.format!r} says more.",
                 hint='leave it out of the format, or declare kind = "datetime"',
             )
-        needed = ["HI"] if isinstance(self, TimeColumn) else ["Yy"]
-        order = [*(["Yy", "mbB", "d"] if not isinstance(self, TimeColumn) else []), "HI", "M", "S"]
+        order = [*([] if isinstance(self, TimeColumn) else ["Yy", "mbB", "d"]), "HI", "M", "S"]
         given = [bool(known & {*names}) for names in order]
-        if not known & {*needed[0]} or sorted(given, reverse=True) != given:
+        if not given[0] or sorted(given, reverse=True) != given:
             raise self.error(
                 f": its format {self.format!r} leaves a gap.",
                 hint="write year, month, day, hour, minute, second in full as far as the format goes",

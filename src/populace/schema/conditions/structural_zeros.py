@@ -75,12 +75,9 @@ def compile_rules(layout: ColumnLayout, *, zeros: Sequence[StructuralZero]) -> R
     forbidden = tuple(_compile_zero(zero, layout, number=place) for place, zero in enumerate(zeros, start=1))
     if not universes and not forbidden:
         return Rulebook()
-    classes = _code_classes(layout.variables, universes, forbidden)
-    parts: list[UniverseRule | ZeroRule] = [*universes, *forbidden]
-    found = [_tabulate_rule(part, classes) for part in parts]
-    rules = Rules(classes=classes, rules=tuple(found))
-    for rule, zero in zip(found[len(universes) :], forbidden, strict=True):
-        _check_zero(rule, zero, classes)
+    rules = _tabulate_rules(layout, universes, forbidden)
+    for rule, zero in zip(rules.rules[len(universes) :], forbidden, strict=True):
+        _check_zero(rule, zero, rules.classes)
     return Rulebook(universes=universes, zeros=forbidden, rules=rules, groups=_find_witnesses(rules))
 
 
@@ -97,10 +94,7 @@ def require_conditions(
         )
         for each in conditions
     ]
-    zeros = [*(beside.zeros if beside else ()), *refused]
-    classes = _code_classes(layout.variables, universes, zeros)
-    parts: list[UniverseRule | ZeroRule] = [*universes, *zeros]
-    return Rules(classes=classes, rules=tuple(_tabulate_rule(part, classes) for part in parts))
+    return _tabulate_rules(layout, universes, [*(beside.zeros if beside else ()), *refused])
 
 
 def _compile_universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
@@ -156,6 +150,14 @@ def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) ->
             )
         replacement[name] = code
     return ZeroRule(condition=condition, replacement=replacement, text=f"never {condition.expression}")
+
+
+def _tabulate_rules(
+    layout: ColumnLayout, universes: Sequence[UniverseRule], zeros: Sequence[ZeroRule]
+) -> Rules:
+    classes = _code_classes(layout.variables, universes, zeros)
+    parts: list[UniverseRule | ZeroRule] = [*universes, *zeros]
+    return Rules(classes=classes, rules=tuple(_tabulate_rule(part, classes) for part in parts))
 
 
 def _code_classes(
