@@ -284,9 +284,9 @@ def test_weights_sum_to_the_population_on_average() -> None:
     rng = np.random.default_rng(7)
     found, plain = [], []
     for _ in range(200):
-        drawn = draw_sample(everyone.homes.area, rng=rng)
-        found.append(totals[:, drawn.homes] @ drawn.weight)
-        plain.append(totals[:, drawn.homes].mean(axis=1) * everyone.homes.size.size)
+        homes, weight = draw_sample(everyone.homes.area, rng=rng)
+        found.append(totals[:, homes] @ weight)
+        plain.append(totals[:, homes].mean(axis=1) * everyone.homes.size.size)
     truth = totals.sum(axis=1)
 
     def off(draws: list[np.ndarray]) -> np.ndarray:

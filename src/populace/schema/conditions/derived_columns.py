@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,7 @@ class DerivedColumn:
 
     column: Column
     sources: Clique
-    map: Mapping[Key, str] = field(default_factory=dict)
-    written: str
-    """The key of the schema that declares it, for messages."""
+    map: Mapping[Key, str]
 
     @property
     def text(self) -> str:
@@ -55,19 +53,12 @@ def find_derived_columns(columns: Mapping[str, Column]) -> dict[str, DerivedColu
     found: dict[str, DerivedColumn] = {}
     for name, column in columns.items():
         if column.function_of:
-            _add_derived(
-                found,
-                DerivedColumn(
-                    column=column, sources=column.function_of, map=column.map, written="function_of"
-                ),
-            )
+            _add_derived(found, DerivedColumn(column=column, sources=column.function_of, map=column.map))
         if column.parent is not None:
             if column.parent not in columns:
                 raise _no_column(column.parent, columns, place=f"column {name!r}: parent")
             coarser = columns[column.parent]
-            _add_derived(
-                found, DerivedColumn(column=coarser, sources=(name,), map=column.map, written="parent")
-            )
+            _add_derived(found, DerivedColumn(column=coarser, sources=(name,), map=column.map))
     for name, function in found.items():
         for source in function.sources:
             if source not in columns:
@@ -124,8 +115,8 @@ def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]
     scales = [source.scale for source in sources]
     variables: Clique = tuple(dict.fromkeys(name for source in sources for name in source.variables))
     _check_sources(function, scales)
-    by_prefix = function.written == "parent" and not function.map
-    table, results = _match_prefixes(function, scales[0]) if by_prefix else _apply_map(function, scales)
+    # Only a parent may have no map.
+    table, results = _apply_map(function, scales) if function.map else _match_prefixes(function, scales[0])
     places = table[broadcast_codes(sources, variables)]
     scale = CodeSemantics.of(function.column)
     codes = np.array([scale.code(text) for text in results], dtype=np.int64)
