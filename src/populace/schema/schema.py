@@ -21,7 +21,7 @@ from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.hints import quote_names
-from populace.schema.reader import ColumnKind, read_column, read_unit
+from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
 from populace.schema.unit import PrivacyUnit
@@ -181,7 +181,7 @@ class Schema:
         if left := [name for name, keys in columns.items.items() if keys == {}]:
             raise SchemaError(
                 f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
-                hint=f"fill in a kind ({', '.join(ColumnKind)}) with its values or its range, or remove the column",
+                hint=f"fill in a kind ({', '.join(COLUMN_KINDS)}) with its values or its range, or remove the column",
             )
         schema = cls(
             columns={
