@@ -71,9 +71,8 @@ class Schema:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", {name: _canonical(c) for name, c in self.columns.items()})
         object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
-        object.__setattr__(self, "partition", tuple(self.partition))
-        object.__setattr__(self, "zeros", tuple(self.zeros))
-        object.__setattr__(self, "totals", tuple(self.totals))
+        for key in ("partition", "zeros", "totals"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
         if not self.columns:
             raise SchemaError("the schema has no columns.", hint="add a table [columns.NAME] for each column")
         for name, column in self.columns.items():

@@ -21,6 +21,7 @@ from populace.schema.schema import Schema
 from populace.simulation.geography import AREAS, is_rural, stratum_of
 from populace.simulation.population import (
     HOUSEHOLDS,
+    POPULATION_SCHEMA,
     SEED,
     Cells,
     Population,
@@ -29,7 +30,6 @@ from populace.simulation.population import (
     person_cells,
     to_table,
 )
-from populace.simulation.population_schema import POPULATION_SCHEMA
 from populace.simulation.portable_draws import Flags, Floats, Numbers, interpolate
 
 if TYPE_CHECKING:

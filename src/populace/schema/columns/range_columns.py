@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from populace.schema.columns.bins import is_increasing, to_range
+from populace.schema.columns.bins import to_range
 from populace.schema.columns.column import Column, find_repeated
 from populace.schema.columns.heaping_classes import HeapingClasses, Integers, StepClasses
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER, parse_number
@@ -171,7 +171,8 @@ class StepColumn(RangeColumn):
     def _declared_starts(self) -> Sequence[int]:
         """Return the starts as declared, or one for each step, after making sure that they lead from min to max."""
         starts = self.starts if len(self.starts) > 0 else range(self.min, self.max + 1)
-        if starts[0] != self.min or starts[-1] > self.max or not is_increasing(starts):
+        increasing = starts.step > 0 if isinstance(starts, range) else all(a < b for a, b in pairwise(starts))
+        if starts[0] != self.min or starts[-1] > self.max or not increasing:
             raise self.error(
                 f": its bins do not increase from {self._step_text(self.min)} to {self._step_text(self.max)}.",
                 hint="give increasing edges, the first equal to min and the last to max",
