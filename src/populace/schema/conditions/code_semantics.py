@@ -167,10 +167,8 @@ class CodeSemantics:
         """Return a bin for a message."""
         if self.intervals is None or code >= self.levels:
             return repr(self.text(code)) if self.text(code) else "empty cells"
-        first, last = (
-            self._format_value(self.intervals.first[code]),
-            self._format_value(self.intervals.last[code]),
-        )
+        ends = self.intervals.first, self.intervals.last
+        first, last = (self._format_value(values[code]) for values in ends)
         return first if first == last else f"{first} … {last}".strip()
 
     def _format_value(self, value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
@@ -16,14 +16,7 @@ from populace.schema.exact_numbers import NUMBER_PATTERN, parse_number
 _SHOWN = 60
 
 
-class _Kind(Enum):
-    TEXT = auto()
-    NAME = auto()
-    NUMBER = auto()
-    OPERATOR = auto()
-    SIGN = auto()
-    WORD = auto()
-    END = auto()
+_Kind = Enum("_Kind", "TEXT NAME NUMBER OPERATOR SIGN WORD END")
 
 
 @dataclass(frozen=True, slots=True)
