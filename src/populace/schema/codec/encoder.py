@@ -118,9 +118,9 @@ class BinLookup:
         self._step: int | None = None
         if isinstance(column, DecimalColumn):
             self._starts = _decimal_starts(column)
-            self._low, self._high = float(column.edges[0]), float(column.edges[-1])
+            self.low, self.high = float(column.edges[0]), float(column.edges[-1])
         else:
-            self._low, self._high = float(column.min), float(column.max)
+            self.low, self.high = float(column.min), float(column.max)
             if isinstance(column.starts, range):
                 self._step = column.starts.step
             else:
@@ -145,19 +145,19 @@ class BinLookup:
 
     def codes(self, values: Floats) -> Integers:
         """Return the bin of each number; special numbers have codes of their own."""
-        held = np.clip(values, self._low, self._high)
+        held = np.clip(values, self.low, self.high)
         valid = held == values
         if self._below:
-            valid |= values < self._low
+            valid |= values < self.low
         if self._above:
-            valid |= values > self._high
+            valid |= values > self.high
         if self._whole:
             valid &= values == np.floor(values)
-        held = np.where(valid, held, self._low)
+        held = np.where(valid, held, self.low)
         if self._step is None:
             levels = np.searchsorted(self._starts, held, side="right") - 1
         else:
-            levels = (held.astype(np.int64) - int(self._low)) // self._step
+            levels = (held.astype(np.int64) - int(self.low)) // self._step
         codes = np.where(valid, levels, _NONE)
         if len(self._special_values):
             place = np.searchsorted(self._special_values, values).clip(max=len(self._special_values) - 1)
