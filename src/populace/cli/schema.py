@@ -147,12 +147,12 @@ def import_(
     from dataclasses import replace
 
     from populace.schema.imports.detect_format import import_document
-    from populace.schema.imports.overlay import load_overlay
+    from populace.schema.imports.overlay import lay_over
     from populace.schema.schema import Schema
 
     document = import_document(file, dictionary=dictionary)
     for name in overlay or ():
-        document = load_overlay(name).over(document)
+        document = lay_over(document, name)
     named = {key: value for key, value in (("dataset", dataset), ("unit", unit)) if value is not None}
     text = replace(document, table={**document.table, **named}).text()
     schema = Schema.parse(text)

@@ -54,7 +54,7 @@ class DiscoveryGrid:
     def of(cls, column: OpenColumn) -> DiscoveryGrid:
         """Return the grid of a column whose bins, or what lies inside them, is to be learnt.
 
-        >>> spent = UnknownBins(name="SPENT", min=Fraction(0), max=Fraction(10**9), whole=True)
+        >>> spent = UnknownBins(name="SPENT", min=Fraction(0), max=Fraction(10**9), of=IntegerColumn)
         >>> DiscoveryGrid.of(spent).starts[:4].tolist()
         [0, 1, 1000, 1001]
         """
@@ -102,7 +102,7 @@ class DiscoveryGrid:
     def split_evenly(self, stretch: CellRange, parts: int) -> list[CellRange]:
         """Return a stretch of cells in so many parts of about one width, cut at round numbers.
 
-        >>> age = DiscoveryGrid.of(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True))
+        >>> age = DiscoveryGrid.of(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), of=IntegerColumn))
         >>> age.split_evenly((0, 100), 4), age.split_evenly((7, 9), 4)
         ([(0, 20), (20, 50), (50, 80), (80, 100)], [(7, 8), (8, 9)])
         """
@@ -134,7 +134,7 @@ class DiscoveryGrid:
 def max_grid_cells(column: OpenColumn) -> int:
     """Return how many cells the grid of a column has at most, without building it.
 
-    >>> max_grid_cells(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True))
+    >>> max_grid_cells(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), of=IntegerColumn))
     100
     """
     known = column.with_domain(()) if isinstance(column, UnknownBins) else column

@@ -33,9 +33,8 @@ from populace.methods.discovery.within_bin_density import (
 )
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Noise
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.numeric_columns import DecimalColumn
-from populace.schema.columns.range_columns import StepColumn
+from populace.schema.columns.range_columns import BinDensity, StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
 BinnedColumn = StepColumn | DecimalColumn
