@@ -15,12 +15,10 @@ from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
-from populace.methods.dpsyn.dpsyn_model import dpsyn_model
-from populace.methods.method import DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
+from populace.methods.dpsyn.dpsyn_model import DPSYN_CONFIG, dpsyn_model
+from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
@@ -49,22 +47,15 @@ class BudgetSplit:
     rest: Fraction
 
 
-def measures_total(epsilon: Fraction, *, theta: int) -> bool:
-    """Say whether ε is large enough to look at the number of rows: at least θ/35.
+def measures_total(epsilon: Fraction, unit: PrivacyUnit) -> bool:
+    """Say whether ε is large enough to look at the number of rows: at least θ/35, θ being the rows that a unit moves.
 
-    >>> measures_total(Fraction(1, 35), theta=1), measures_total(Fraction(1, 36), theta=1)
+    Without a look at it only the partition is measured, and no δ is of use.
+
+    >>> measures_total(Fraction(1, 35), PrivacyUnit()), measures_total(Fraction(1, 36), PrivacyUnit())
     (True, False)
     """
-    return epsilon >= DPSYN_CONFIG.min_total_epsilon * theta
-
-
-def can_use_delta(epsilon: Fraction, unit: PrivacyUnit) -> bool:
-    """Say whether pairs may be measured at all: without a look at the number of rows, only the partition is.
-
-    >>> can_use_delta(Fraction(1, 35), PrivacyUnit()), can_use_delta(Fraction(1, 36), PrivacyUnit())
-    (True, False)
-    """
-    return measures_total(epsilon, theta=unit.marginal_l1)
+    return epsilon >= DPSYN_CONFIG.min_total_epsilon * unit.marginal_l1
 
 
 def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetSplit:
@@ -111,7 +102,7 @@ def measure_dpsyn(
     epsilon, theta = oracle.budget.cap, oracle.budget.unit.marginal_l1
     measured: tuple[Measurement, ...] = ()
     total = None
-    if measures_total(epsilon, theta=theta):
+    if measures_total(epsilon, oracle.budget.unit):
         share = DPSYN_CONFIG.total_epsilon * theta / epsilon
         measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
         total = int(measured[0].counts)
@@ -199,17 +190,6 @@ def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
     ]
 
 
-def fit_dpsyn(given: FitInput) -> Model:
-    """Return the model of measurements by areas, beside public tables."""
-    return dpsyn_model(
-        given.items,
-        schema=given.schema,
-        public=given.public,
-        gradual=given.gradual,
-        progress=given.progress,
-    )
-
-
 def _describe_public_use(schema: Schema, _measured: Sequence[Clique], public: Sequence[Clique]) -> str | None:
     """Say which combinations the public table decided, where it gave no counts."""
     if not public or not {*map(frozenset, public)} <= {*map(frozenset, schema.groups)}:
@@ -223,10 +203,10 @@ DPSYN = Method(
     title="Marginals by area beside a public table",
     reference="The DPSyn entry to the NIST temporal map challenge of 2020",
     measure=measure_dpsyn,
-    fit=fit_dpsyn,
+    fit=dpsyn_model,
     check=check_dpsyn,
     delta=DeltaUse.SET_ASIDE,
-    can_use_delta=can_use_delta,
+    can_use_delta=measures_total,
     public=PublicTableUse.REQUIRED,
     workload=WorkloadUse.NONE,
     scores_all_pairs=True,
