@@ -141,25 +141,23 @@ def score_pairs(
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
     rounds, taken = 0, Fraction(0)
-    if screen.public is not None:
-        taken = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
-        noise = oracle.budget.score_noise(taken, scores=2 * len(pairs))
-        scores_twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
-        nearer = trust_public_pairs(scores_twice[0] - scores_twice[1], variance=2 * float(noise.variance))
-        screen.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
-        precisions += 1 / float(noise.variance)
-        sums += np.where(nearer, scores_twice[1], scores_twice[0]) * precisions
-        rounds = 1
-        clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
-        if clear or len(among) <= len(screen.domain):
-            return sums / precisions, precisions**-0.5, taken
-        among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
     while True:
-        noise = oracle.budget.score_noise(CONFIG.score_share, scores=len(among))
-        scores = oracle.score(screen.candidates([pairs[number] for number in among.tolist()]), noise=noise)
-        sums[among] += scores / float(noise.variance)
+        if screen.public is not None and not rounds:
+            share = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
+            noise = oracle.budget.score_noise(share, scores=2 * len(pairs))
+            twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
+            nearer = trust_public_pairs(twice[0] - twice[1], variance=2 * float(noise.variance))
+            screen.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
+            sums += np.where(nearer, twice[1], twice[0]) * (1 / float(noise.variance))
+        else:
+            share = CONFIG.score_share
+            noise = oracle.budget.score_noise(share, scores=len(among))
+            scores = oracle.score(
+                screen.candidates([pairs[number] for number in among.tolist()]), noise=noise
+            )
+            sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
-        rounds, taken = rounds + 1, taken + CONFIG.score_share
+        rounds, taken = rounds + 1, taken + share
         means = sums / precisions
         clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
         if clear or rounds == CONFIG.max_score_rounds or len(among) <= len(screen.domain):

@@ -18,8 +18,7 @@ from populace.methods.literature.multiplicative_weights import (
 )
 from populace.methods.method import Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import MAX_TREE_CELLS, workload_candidates
-from populace.methods.selection.choose_in_rounds import choose_in_rounds
+from populace.methods.selection.candidates import MAX_TREE_CELLS, choose_in_rounds, workload_candidates
 from populace.methods.workload import Workload
 
 

@@ -1,19 +1,22 @@
-"""Candidates of a round: the marginals of a workload, with their weights and what an estimate answers."""
+"""Rounds that choose among candidates: marginals of a workload, with their weights and what an estimate answers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
-from itertools import accumulate
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Counts, Domain, Grouping, Marginal
+from populace.core.progress import Progress
 from populace.inference.factor import Table
+from populace.measurements.measurements import Measurement
+from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_all_columns
 from populace.methods.workload import Workload
-from populace.privacy.accounting.mechanisms import DiscreteGaussian, Noise
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, Noise
 
 # The junction tree of a model that is fitted in every round, in cells: 2 MB. A round takes about 0.1 seconds there.
 MAX_TREE_CELLS = 2**18
@@ -22,9 +25,14 @@ MAX_CANDIDATES, MAX_SCORED_CELLS = 2**13, 2**23
 # Weights become whole numbers up to this one.
 MAX_WEIGHT = 1000
 
+TableT = TypeVar("TableT")
+
 
 class RoundEstimate(Protocol):
-    """What is known so far: the expected counts of any columns, and which tables it could take in."""
+    """What is known so far: the expected counts of any columns, and which tables it could take in.
+
+    It takes in what a round has measured by `add`, and counts it from the next `refit` on.
+    """
 
     domain: Domain
     groupings: Mapping[str, Grouping]
@@ -37,6 +45,51 @@ class RoundEstimate(Protocol):
     def fits(self, clique: Clique, /, *, max_cells: int) -> bool:
         """Say whether it could take in a table without becoming larger than so many cells."""
         ...
+
+    def add(self, measurements: Iterable[Measurement], /) -> None: ...
+
+    def refit(self) -> None: ...
+
+
+def choose_in_rounds(
+    oracle: Oracle,
+    estimate: RoundEstimate,
+    wanted: Mapping[Clique, int],
+    *,
+    share: Fraction,
+    rounds: int,
+    measured_share: Fraction,
+    max_cells: int = MAX_TREE_CELLS,
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Measure one of the wanted marginals in every round; columns once more when none is worth its noise.
+
+    The share of the budget is split evenly over the rounds; `measured_share` of each goes into measuring.
+    """
+    each = share / rounds
+    noise = oracle.budget.measure_noise(each * measured_share, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - measured_share), choices=1)
+    measured: tuple[Measurement, ...] = ()
+    for number in range(rounds):
+        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
+        candidates = answer_candidates(estimate, wanted, noise=noise, max_cells=max_cells)
+        if not candidates.marginals:
+            return measured + measure_all_columns(oracle, share=each * (rounds - number))
+        found = choose_and_measure(oracle, candidates, mechanism=mechanism, noise=noise)
+        measured += found
+        if number < rounds - 1:
+            estimate.add(found)
+            estimate.refit()
+    return measured
+
+
+def choose_and_measure(
+    oracle: Oracle, candidates: Candidates, *, mechanism: Exponential, noise: Noise
+) -> tuple[Measurement, ...]:
+    """Choose one of the candidates by the exponential mechanism, and measure it."""
+    among = range(len(candidates.marginals))
+    chosen = oracle.choose(candidates, among=among, mechanism=mechanism, none=False)
+    return oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
 
 
 def answer_candidates(
@@ -115,9 +168,16 @@ def take_smallest(cliques: Iterable[Clique], *, domain: Domain, cells: int) -> l
     >>> take_smallest([("b",), ("a", "b"), ("a",)], domain=Domain({"a": 3, "b": 4}), cells=18)
     [('a',), ('b',)]
     """
-    ordered = sorted(cliques, key=domain.cells)
-    ends = accumulate(map(domain.cells, ordered))
-    return [clique for clique, end in zip(ordered, ends, strict=True) if end <= cells]
+    return list(take_within(sorted(cliques, key=domain.cells), size=domain.cells, cells=cells))
+
+
+def take_within(tables: Iterable[TableT], *, size: Callable[[TableT], int], cells: int) -> Iterator[TableT]:
+    """Yield tables in their order, as far as so many cells reach for all of them together."""
+    for table in tables:
+        cells -= size(table)
+        if cells < 0:
+            return
+        yield table
 
 
 def scale_weights(weights: Mapping[Clique, Fraction]) -> dict[Clique, int]:

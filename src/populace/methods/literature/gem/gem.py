@@ -12,8 +12,7 @@ from populace.methods.independent import measure_columns
 from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
 from populace.methods.method import Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import workload_candidates
-from populace.methods.selection.choose_in_rounds import choose_in_rounds
+from populace.methods.selection.candidates import choose_in_rounds, workload_candidates
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
 
