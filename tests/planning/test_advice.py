@@ -9,9 +9,13 @@ from typing import ClassVar
 import pytest
 
 from populace.methods.workload import Workload
-from populace.planning.coarser_columns import describe_coarsening
 from populace.planning.plan import plan
-from populace.planning.reduced_schema import map_variables_to_columns, reduce_schema, restrict_workload
+from populace.planning.reduced_schema import (
+    describe_coarsening,
+    map_variables_to_columns,
+    reduce_schema,
+    restrict_workload,
+)
 from populace.planning.simulated.simulated_run import close_domains
 from populace.planning.verdict import VERDICT, Advice, PlanOutcome, Verdict, advise
 from populace.schema.schema import Schema

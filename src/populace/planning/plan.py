@@ -20,16 +20,19 @@ from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
 from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
-from populace.planning.coarser_columns import can_be_coarser, describe_coarsening
 from populace.planning.epsilon_search import SEARCH, find_epsilon
 from populace.planning.prediction_range import PredictionRange
-from populace.planning.reduced_schema import map_variables_to_columns, reduce_schema, restrict_workload
-from populace.planning.run_cost import RunCost
-from populace.planning.simulated.column_shares import compute_declared_shares, read_shares
-from populace.planning.simulated.ensemble import SimulationEnsemble, simulate_ensemble
+from populace.planning.reduced_schema import (
+    can_be_coarser,
+    describe_coarsening,
+    map_variables_to_columns,
+    reduce_schema,
+    restrict_workload,
+)
+from populace.planning.simulated.column_shares import SharesSource, compute_declared_shares, read_shares
+from populace.planning.simulated.ensemble import RunCost, SimulationEnsemble, simulate_ensemble
 from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.public_table_runs import PublicTableResult, simulate_on_public_table
-from populace.planning.simulated.shares_file import SharesSource
 from populace.planning.simulated.simulated_run import RunTerms, close_domains
 from populace.planning.verdict import Advice, PlanOutcome, Verdict, advise
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon

@@ -144,7 +144,7 @@ class PairPrecision:
 
     def marginal(self, pair: Clique) -> Marginal:
         """Return a pair in the groups in which it would be measured."""
-        return Marginal(pair, tuple(self.groupings[name] for name in pair if name in self.groupings))
+        return Marginal.with_groupings(pair, self.groupings)
 
     def noise(self, pair: Clique, *, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """Return the noise that least squares over all tables would leave in a pair.
@@ -179,10 +179,9 @@ def simulate_pair_errors(
     }
     support = Support(schema.rules) if schema.rules.rules else None
     classes = class_lookups(ModelSpace.of(schema).group(precision.groupings.values()))
-    known = {frozenset(pair): error for pair, error in measured.items()}
     found: dict[Clique, SimulatedPairError] = {}
     for pair in combinations(schema.domain, 2):
-        error = known.get(frozenset(pair))
+        error = measured.get(pair)
         cells = precision.domain.cells(pair)
         if error is None:
             exact = population.exact(precision.marginal(pair))
@@ -226,7 +225,7 @@ def predict_pair_errors(
             error=error,
             cells=cells,
             groups=min(cells, groups),
-            measured=sum(pair in run or pair[::-1] in run for run in measured),
+            measured=sum(pair in run for run in measured),
             all_cells_bound=max(error.mean, *(columns[name] for name in pair)),
         )
     return dict(sorted(found.items(), key=lambda entry: entry[1].error.mean))
@@ -253,8 +252,7 @@ class _SimulatedPairs:
         rows = []
         for run, chosen, weight in zip(simulated, measured, weights, strict=True):
             for pair, one in run.items():
-                was = pair in chosen or pair[::-1] in chosen
-                counts = weight * (PAIRS.measured_weight if was else one.max_dependence + 1e-9)
+                counts = weight * (PAIRS.measured_weight if pair in chosen else one.max_dependence + 1e-9)
                 rows.append((*_pair_features(pair, features), one.error, one.cells, counts))
         if not rows:
             return None

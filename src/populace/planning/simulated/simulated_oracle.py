@@ -27,22 +27,17 @@ from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BilledSpend:
-    """One line of the bill: what was asked, and over how many columns its tables are."""
-
-    spend: Spend
-    columns: int
-
-
 @dataclass(slots=True, kw_only=True)
 class SimulatedOracle(PublicFacts):
-    """Answers as the barrier would, with as much noise, drawn from public random numbers; it keeps the bill."""
+    """Answers as the barrier would, with as much noise, drawn from public random numbers.
+
+    It keeps the bill: what was asked, and over how many columns its tables are.
+    """
 
     population: SimulatedPopulation
     budget: Budget
     rng: np.random.Generator
-    bill: list[BilledSpend] = field(default_factory=list)
+    bill: list[tuple[Spend, int]] = field(default_factory=list)
 
     @property
     def schema(self) -> Schema:
@@ -133,7 +128,7 @@ class SimulatedOracle(PublicFacts):
         spend = Spend(
             verb=verb, what="", mechanism=mechanism, answers=answers, l1=moves[0], l2_squared=moves[1]
         )
-        self.bill.append(BilledSpend(spend=spend, columns=columns))
+        self.bill.append((spend, columns))
 
 
 def draw_noisy_counts(

@@ -21,9 +21,10 @@ from populace.methods.request_checks import check_method, check_query_rounds
 from populace.methods.workload import Workload
 from populace.planning.prediction_range import compute_noise_cv
 from populace.planning.simulated.populations import SimulatedPopulation
-from populace.planning.simulated.simulated_oracle import BilledSpend, SimulatedOracle
+from populace.planning.simulated.simulated_oracle import SimulatedOracle
 from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
 from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.privacy_loss import Currency
 from populace.release.report.bootstrap_error import add_simulated_noise
 from populace.release.report.comparison import GAUSSIAN, LAPLACE
@@ -243,12 +244,11 @@ def _draw_and_compare(
     return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))
 
 
-def _budget_shares(bill: Sequence[BilledSpend], terms: RunTerms) -> dict[str, float]:
+def _budget_shares(bill: Sequence[tuple[Spend, int]], terms: RunTerms) -> dict[str, float]:
     """Return the share of the whole budget that each kind of question took, in the order of asking."""
     found: dict[str, float] = {DISCOVERY_LABEL: float(terms.learning)} if terms.learning else {}
-    for item in bill:
-        plain = f"{item.spend.verb} tables of {item.columns} columns"
-        label = SPEND_LABELS.get((item.spend.verb, item.columns), plain)
-        share = float(terms.budget.share(item.spend)) * float(1 - terms.learning)
+    for spend, columns in bill:
+        label = SPEND_LABELS.get((spend.verb, columns), f"{spend.verb} tables of {columns} columns")
+        share = float(terms.budget.share(spend)) * float(1 - terms.learning)
         found[label] = found.get(label, 0.0) + share
     return found
