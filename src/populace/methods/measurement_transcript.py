@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from populace.core.transcript import Transcript
 from populace.measurements.measurements import AnswerRecord, Batch, Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.measurements.run_context import RunContext
-from populace.methods.discovery.domain_discovery import DomainOracle
-from populace.methods.oracle import Oracle
+from populace.methods.oracle import QuestionOracle
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import (
     Exponential,
@@ -27,13 +26,6 @@ from populace.privacy.accounting.mechanisms import (
 from populace.privacy.ledger.ledger import Run
 from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
-
-
-class QuestionOracle(Oracle, DomainOracle, Protocol):
-    """Every question of the barrier that methods and the learning of domains ask."""
-
-    @property
-    def schema(self) -> Schema: ...
 
 
 class MeasurementTranscript:
@@ -111,9 +103,7 @@ class RecordingOracle(PublicFacts):
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         """Ask, record, answer."""
-        found = self._oracle.measure(marginals, noise=noise)
-        self._transcript.tables.record(*found)
-        return found
+        return self.measure_batches([(marginals, noise)])
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Ask, record, answer."""

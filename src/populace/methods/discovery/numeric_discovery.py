@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from populace.methods.discovery.bin_edges import (
     choose_bin_edges,
     decade_ranges,
     sketch_histogram,
+    split_like,
 )
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid, OpenColumn
@@ -31,6 +31,7 @@ from populace.methods.discovery.within_bin_density import (
     shrink_class_shares,
     shrink_counts,
 )
+from populace.methods.oracle import DomainOracle
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Noise
 from populace.schema.columns.bin_density import BinDensity
@@ -41,19 +42,11 @@ from populace.schema.columns.unknown_columns import UnknownBins
 BinnedColumn = StepColumn | DecimalColumn
 
 
-class BinOracle(Protocol):
-    """The question of the barrier about groups of a column's codes."""
-
-    def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
-        """Return noisy counts of groups of the column's codes: `groups` numbers the group of every code."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class GridOracle:
     """Questions about the cells of one column's grid, each paid with a share of the budget."""
 
-    finder: BinOracle
+    finder: DomainOracle
     grid: DiscoveryGrid
     budget: Budget
     share: Fraction
@@ -73,7 +66,7 @@ class GridOracle:
 
 
 def discover_numeric(
-    finder: BinOracle, column: OpenColumn, *, grid: DiscoveryGrid, budget: Budget, share: Fraction
+    finder: DomainOracle, column: OpenColumn, *, grid: DiscoveryGrid, budget: Budget, share: Fraction
 ) -> tuple[BinnedColumn, tuple[Measurement, ...]]:
     """Return a column with what was to be learnt about it, and the tables that tell of its bins.
 
@@ -121,12 +114,9 @@ def _discover_density(
     flat = [part for parts in coarse for part in parts]
     counts, variance = oracle.measure_ranges(flat, DISCOVERY_CONFIG.coarse_part * scale)
     known: list[Floats] = []
-    place = 0
-    for number, parts in enumerate(coarse):
-        here = counts[place : place + len(parts)]
+    for number, here in enumerate(split_like(counts, coarse)):
         total, spread = (here.sum(), 1.0) if bins is None else (bins[0][number], bins[1])
         known.append(reconcile_counts(here, variance=variance, total=float(total), spread=spread))
-        place += len(parts)
     weights = np.concatenate(known)
     rows = np.array([part.sum() for part in known])
     starts, fine = _refine_ranges(
@@ -173,15 +163,13 @@ def _refine_ranges(
     if not inner:
         return [first for first, _ in parts], weights
     counts, variance = oracle.measure_ranges([each for held in inner.values() for each in held], part)
+    answers = dict(zip(inner, split_like(counts, list(inner.values())), strict=True))
     starts: list[int] = []
     found: list[float] = []
-    taken = 0
     for place, (cells, weight) in enumerate(zip(parts, weights.tolist(), strict=True)):
-        held = inner.get(place, [])
-        here = counts[taken : taken + len(held)]
-        taken += len(held)
-        clean = None
-        if held:
+        held, clean = [cells], None
+        if place in inner:
+            held, here = inner[place], answers[place]
             widths = np.diff(grid.starts[[*(first for first, _ in held), cells[1]]]).astype(np.float64)
             own = variance * len(held)
             total = (weight * own + float(here.sum()) * spread) / (own + spread)
