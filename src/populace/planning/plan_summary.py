@@ -43,8 +43,8 @@ def summarize_verdict(plan: Plan) -> list[str]:
     if advice.drop:
         lines.append(f"Drop {list_names(advice.drop)}.")
     if advice.coarsen or advice.drop:
-        error = format_percent(advice.error_after)
-        lines.append(f"The mean error of columns is then {error}: {advice.verdict.value}.")
+        error = format_percent(advice.after.error)
+        lines.append(f"The mean error of columns is then {error}: {advice.after.verdict.value}.")
     if not advice.suffices:
         lines.append(
             f"Neither coarser columns (down to {VERDICT.coarse_sizes[-1]} codes) nor fewer (down to "
