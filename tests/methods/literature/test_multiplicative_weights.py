@@ -12,14 +12,14 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.observations import Observation
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.methods.literature import multiplicative_weights as module
-from populace.methods.literature.multiplicative_weights import (
+from populace.methods.literature import mwem as module
+from populace.methods.literature.mwem import (
+    MWEM,
     MultiplicativeWeights,
     UpdateLimit,
     is_dense,
     multiplicative_weights_model,
 )
-from populace.methods.literature.mwem import MWEM
 from populace.methods.method import FitInput
 from populace.schema.conditions.rules import Rule, Rules, Totals
 from populace.schema.schema import Schema

@@ -17,7 +17,6 @@ from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.pooled_counts import combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import ColumnCosts, Floats
 from populace.methods.selection.candidates import take_smallest
@@ -26,6 +25,8 @@ from populace.methods.selection.merge_rare_codes import group_rare_codes
 
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_SCREENED_CELLS = 2**25
+# A denoised pair errs as if its residual had this rank: of the noise of m × n cells, rank·(m + n) is left.
+RESIDUAL_RANK = 2.0
 
 
 class PairScreen:
@@ -83,7 +84,7 @@ class PairScreen:
         found = []
         for pair in pairs:
             table = self._table(pair)
-            left = min(1.0, math.sqrt(ADAPTIVE_CONFIG.residual_rank * sum(table.shape) / table.size))
+            left = min(1.0, math.sqrt(RESIDUAL_RANK * sum(table.shape) / table.size))
             possible = self._baseline.possible(pair)
             error = self._noise_error(table[possible], deviation=deviation * left)
             found.append(max(float(error.sum()), 1e-9) / deviation)
