@@ -25,6 +25,7 @@ from populace.measurements.public_marginals import PublicTable
 from populace.methods.histogram import observe_groups, product_model
 from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
@@ -59,8 +60,7 @@ def measure_field_groups(oracle: Oracle, _workload: Workload, progress: Progress
     """
     progress("measuring groups of columns", 0.0)
     groups = choose_groups(oracle.domain, declared=oracle.groups, public=oracle.public)
-    noise = oracle.budget.measure_noise(Fraction(1), marginals=len(groups))
-    return oracle.measure([Marginal(group) for group in groups], noise=noise)
+    return measure_evenly(oracle, [Marginal(group) for group in groups], share=Fraction(1))
 
 
 def choose_groups(

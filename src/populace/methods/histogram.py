@@ -22,6 +22,7 @@ from populace.measurements.measurements import Measurement
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.method import DeltaUse, Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
@@ -39,8 +40,7 @@ def measure_histogram(oracle: Oracle, _workload: Workload, progress: Progress) -
     Source: Dwork, McSherry, Nissim and Smith 2006; the geometric form Ghosh, Roughgarden and Sundararajan 2009.
     """
     progress("measuring the histogram", 0.0)
-    noise = oracle.budget.measure_noise(Fraction(1), marginals=1)
-    return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
+    return measure_evenly(oracle, [Marginal(tuple(oracle.domain))], share=Fraction(1))
 
 
 def measure_histogram_exponential(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from populace.core.number_format import format_percent
-from populace.planning.epsilon_search import SEARCH
-from populace.planning.plan import Plan
+from populace.planning.plan import SEARCH, Plan
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.simulated_run import SIMULATION

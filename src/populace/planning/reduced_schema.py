@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from populace.core.marginals import Clique
-from populace.methods.workload import Workload
+from populace.methods.workload import Workload, resolve_workload
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -83,10 +83,8 @@ def restrict_workload(workload: Workload, *, whole: Schema, part: Schema) -> Wor
 
     Variables of a column that is split no longer become that column.
     """
-    if workload.name == "pairs":
-        return Workload.pairs(part.domain)
-    if workload.name == "triples":
-        return Workload.triples(part.domain)
+    if workload.name is not None:
+        return resolve_workload(workload.name)(part)
     owner = map_variables_to_columns(whole)
     weights: dict[Clique, Fraction] = {}
     for clique, weight in workload.weights.items():

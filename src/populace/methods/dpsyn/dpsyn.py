@@ -20,6 +20,7 @@ from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.dpsyn.dpsyn_model import DPSYN_CONFIG, dpsyn_model
 from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
@@ -42,9 +43,9 @@ class BudgetSplit:
     """What is measured, and the ε for the number of rows, for the partition, and for columns or pairs."""
 
     level: MeasuredTables
-    total: Fraction
+    total: Fraction = Fraction(0)
     partition: Fraction
-    rest: Fraction
+    rest: Fraction = Fraction(0)
 
 
 def measures_total(epsilon: Fraction, unit: PrivacyUnit) -> bool:
@@ -67,15 +68,14 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
     >>> split_budget(Fraction(1), theta=1, total=30_000).level, split_budget(Fraction(1), theta=7, total=30_000).level
     (<MeasuredTables.PAIRS: 'all pairs'>, <MeasuredTables.COLUMNS: 'columns, and public pairs scaled to them'>)
     """
-    nothing = Fraction(0)
     if total is None:
-        return BudgetSplit(level=MeasuredTables.NOTHING, total=nothing, partition=epsilon, rest=nothing)
+        return BudgetSplit(level=MeasuredTables.NOTHING, partition=epsilon)
     config = DPSYN_CONFIG
     first, least = config.total_epsilon * theta, config.partition_epsilon * theta
     columns = Fraction(config.column_rows * theta, max(1, total))
     pairs = config.pairs_factor * columns
     if epsilon < first + least + columns:
-        return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first, rest=nothing)
+        return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first)
     level, worth = (
         (MeasuredTables.COLUMNS, columns)
         if epsilon < first + least + pairs
@@ -104,21 +104,21 @@ def measure_dpsyn(
     total = None
     if measures_total(epsilon, oracle.budget.unit):
         share = DPSYN_CONFIG.total_epsilon * theta / epsilon
-        measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
+        measured += measure_evenly(oracle, [Marginal(())], share=share)
         total = int(measured[0].counts)
     plan = split_budget(epsilon, theta=theta, total=total)
-    noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
-    measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
+    measured += measure_evenly(oracle, [Marginal(oracle.partition)], share=plan.partition / epsilon)
     apart = columns_kept_apart(oracle.partition, oracle.totals)
     merged = mergeable_groups(oracle.groups, domain=oracle.domain, apart=apart)
     columns = recoded_units(oracle.domain, merged)
     pairs = [
         tuple(n for n in oracle.domain if n in (*one, *other)) for one, other in combinations(columns, 2)
     ]
-    if plan.level is MeasuredTables.NOTHING or not pairs:
-        wanted = [] if plan.level is MeasuredTables.NOTHING else columns
-    else:
-        wanted = columns if plan.level is MeasuredTables.COLUMNS else pairs
+    wanted = {
+        MeasuredTables.NOTHING: [],
+        MeasuredTables.COLUMNS: columns,
+        MeasuredTables.PAIRS: pairs or columns,
+    }[plan.level]
     if wanted:
         progress(f"measuring {plan.level.value}", 0.3)
         share, asked = plan.rest / epsilon, [Marginal(clique) for clique in wanted]
@@ -149,11 +149,6 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
             f"all pairs and the partition have {cells:.4g} cells together; the most is {LIMITS.max_public_pair_cells}.",
             hint="coarsen the largest columns, declare smaller groups, or use --method auto",
         )
-    _check_partition_rows(schema)
-
-
-def _check_partition_rows(schema: Schema) -> None:
-    """Refuse numbers of rows by area that all areas together cannot have."""
     areas, most = schema.domain.cells(schema.partition), max(LIMITS.max_demanded_rows, schema.max_rows or 0)
     for key, given in (
         ("partition_least", schema.partition_least),

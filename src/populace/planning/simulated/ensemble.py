@@ -174,8 +174,7 @@ class SimulationEnsemble:
 
     @property
     def _pairs_possible(self) -> float:
-        columns = len(self.terms.schema.domain)
-        return columns * (columns - 1) / 2
+        return float(math.comb(len(self.terms.schema.domain), 2))
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -64,30 +65,17 @@ class SimulatedOracle(PublicFacts):
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal, with the noise of its batch."""
-        return tuple(
-            item for marginals, noise in batches for item in self._measure_batch(marginals, noise=noise)
-        )
-
-    def _measure_batch(
-        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
-    ) -> tuple[Measurement, ...]:
         unit = self.budget.unit
-        for columns in sorted({len(marginal.clique) for marginal in marginals}):
-            self._book(
-                "measure",
-                noise,
-                answers=sum(len(marginal.clique) == columns for marginal in marginals),
-                moves=(unit.marginal_l1, unit.marginal_l2_squared),
-                columns=columns,
-            )
-        return tuple(
-            Measurement(
-                marginal,
-                draw_noisy_counts(self.population.exact(marginal), noise, rng=self.rng),
-                noise.variance,
-            )
-            for marginal in marginals
-        )
+        found: list[Measurement] = []
+        for marginals, noise in batches:
+            widths = Counter(len(marginal.clique) for marginal in marginals)
+            for columns, answers in sorted(widths.items()):
+                moves = (unit.marginal_l1, unit.marginal_l2_squared)
+                self._book("measure", noise, answers=answers, moves=moves, columns=columns)
+            for marginal in marginals:
+                counts = draw_noisy_counts(self.population.exact(marginal), noise, rng=self.rng)
+                found.append(Measurement(marginal, counts, noise.variance))
+        return tuple(found)
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Return a noisy score for every candidate."""

@@ -96,12 +96,6 @@ class RunTerms:
             delta=delta,
         )
 
-    def under(self, schema: Schema, *, workload: Workload) -> RunTerms:
-        """Return the terms of the same run under another schema."""
-        return RunTerms.of(
-            schema, epsilon=self.epsilon, delta=self.delta, method=self.method, workload=workload
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
