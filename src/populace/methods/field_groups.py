@@ -110,13 +110,9 @@ def group_by_information(public: PublicTable, *, domain: Domain) -> tuple[Clique
     for pair in sorted(said, key=lambda pair: -said[pair]):
         first, second = (group[name] for name in pair)
         both = tuple(name for name in domain if name in first or name in second)
-        if (
-            said[pair] <= 0
-            or domain.cells(both) > FIELD_GROUPS_CONFIG.max_group_bins
-            or len(both) > FIELD_GROUPS_CONFIG.max_constrained_columns
-        ):
-            continue
-        group |= dict.fromkeys(both, both)
+        small = domain.cells(both) <= FIELD_GROUPS_CONFIG.max_group_bins
+        if said[pair] > 0 and small and len(both) <= FIELD_GROUPS_CONFIG.max_constrained_columns:
+            group |= dict.fromkeys(both, both)
     return tuple(dict.fromkeys(group.values()))
 
 
@@ -179,12 +175,10 @@ def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> 
     """Refuse, from public facts alone, groups that would be too large."""
     domain = schema.domain
     groups = choose_groups(domain, declared=schema.groups)
-    if (schema.rules.rules or schema.totals) and max(
-        map(len, groups)
-    ) > FIELD_GROUPS_CONFIG.max_constrained_columns:
+    longest, most = max(map(len, groups)), FIELD_GROUPS_CONFIG.max_constrained_columns
+    if (schema.rules.rules or schema.totals) and longest > most:
         raise UsageError(
-            f"a group of {max(map(len, groups))} columns cannot be fitted under rules; the most is "
-            f"{FIELD_GROUPS_CONFIG.max_constrained_columns}.",
+            f"a group of {longest} columns cannot be fitted under rules; the most is {most}.",
             hint="declare smaller groups under [table] of the schema",
         )
     bins = sum(map(domain.cells, groups))

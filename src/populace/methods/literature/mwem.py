@@ -22,25 +22,15 @@ from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.method import FitInput, Method, fit_tables
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import MAX_TREE_CELLS, choose_in_rounds, workload_candidates
+from populace.methods.selection.candidates import (
+    MAX_TREE_CELLS,
+    RoundsConfig,
+    choose_in_rounds,
+    workload_candidates,
+)
 from populace.methods.workload import Workload
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MwemConfig:
-    """The numbers by which `mwem` is tuned."""
-
-    column_share: Fraction = Fraction(15, 100)
-    """Of the budget, for single columns, which come first."""
-    rounds_per_column: int = 2
-    """Rounds for every column: all are alike, so that their number is public."""
-    measured_share: Fraction = Fraction(3, 4)
-    """The part of a round that goes into measuring; the rest chooses."""
-
-
-MWEM_CONFIG = MwemConfig()
-
-
+MWEM_CONFIG = RoundsConfig(rounds_per_column=2, measured_share=Fraction(3, 4))
 # Every candidate is answered from the tree in every round: its cells times these answers.
 MAX_ANSWER_WORK = 2**28
 # The cells of a domain that is held as a whole, and its columns: NumPy's tables have so many axes and few more.
@@ -71,9 +61,8 @@ def measure_mwem(oracle: Oracle, workload: Workload, progress: Progress) -> tupl
         oracle,
         estimate,
         wanted,
-        share=1 - MWEM_CONFIG.column_share,
+        config=MWEM_CONFIG,
         rounds=rounds,
-        measured_share=MWEM_CONFIG.measured_share,
         max_cells=max_tree_cells(wanted),
         progress=progress,
     )

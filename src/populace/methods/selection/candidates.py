@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
@@ -51,24 +52,35 @@ class RoundEstimate(Protocol):
     def refit(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsConfig:
+    """The numbers by which a method is tuned that measures single columns first, and then in rounds."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    rounds_per_column: int
+    """Rounds for every column: all are alike, so that their number is public."""
+    measured_share: Fraction
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
 def choose_in_rounds(
     oracle: Oracle,
     estimate: RoundEstimate,
     wanted: Mapping[Clique, int],
     *,
-    share: Fraction,
+    config: RoundsConfig,
     rounds: int,
-    measured_share: Fraction,
     max_cells: int = MAX_TREE_CELLS,
     progress: Progress,
 ) -> tuple[Measurement, ...]:
     """Measure one of the wanted marginals in every round; columns once more when none is worth its noise.
 
-    The share of the budget is split evenly over the rounds; `measured_share` of each goes into measuring.
+    What columns have left of the budget is split evenly over the rounds.
     """
-    each = share / rounds
-    noise = oracle.budget.measure_noise(each * measured_share, marginals=1)
-    mechanism = oracle.budget.choice(each * (1 - measured_share), choices=1)
+    each = (1 - config.column_share) / rounds
+    noise = oracle.budget.measure_noise(each * config.measured_share, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - config.measured_share), choices=1)
     measured: tuple[Measurement, ...] = ()
     for number in range(rounds):
         progress("choosing marginals", 0.1 + 0.9 * number / rounds)

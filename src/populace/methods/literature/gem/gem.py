@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
 
@@ -34,10 +34,13 @@ from populace.methods.independent import measure_columns
 from populace.methods.literature.gem.gem_network import MAX_COMPONENTS, GeneratorNetwork, TrainingTable
 from populace.methods.method import Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import choose_in_rounds, workload_candidates
+from populace.methods.selection.candidates import RoundsConfig, choose_in_rounds, workload_candidates
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
 
+GEM_CONFIG = RoundsConfig(rounds_per_column=4, measured_share=Fraction(9, 10))
+# Rounds in all: the network is trained after each.
+MAX_ROUNDS = 64
 # Steps of training after a round, and at the end.
 ROUND_STEPS, FINAL_STEPS = 30, 600
 # The cells of a model under rules, all components together.
@@ -47,23 +50,6 @@ _TOTALS_WEIGHT = 4.0
 _RAKES, _SWEEPS, _CLOSE = 10, 500, 1e-9
 # No cell that can hold rows is quite empty.
 _TRACE = 1e-12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GemConfig:
-    """The numbers by which `gem` is tuned."""
-
-    column_share: Fraction = Fraction(15, 100)
-    """Of the budget, for single columns, which come first."""
-    rounds_per_column: int = 4
-    """Rounds for every column: all are alike, so that their number is public."""
-    max_rounds: int = 64
-    """Rounds in all: the network is trained after each."""
-    measured_share: Fraction = Fraction(9, 10)
-    """The part of a round that goes into measuring; the rest chooses."""
-
-
-GEM_CONFIG = GemConfig()
 
 
 def measure_gem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -85,14 +71,13 @@ def measure_gem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple
     mixture.add(measured)
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
-    rounds = min(GEM_CONFIG.max_rounds, GEM_CONFIG.rounds_per_column * len(oracle.domain), asked)
+    rounds = min(MAX_ROUNDS, GEM_CONFIG.rounds_per_column * len(oracle.domain), asked)
     return measured + choose_in_rounds(
         oracle,
         mixture,
         wanted,
-        share=1 - GEM_CONFIG.column_share,
+        config=GEM_CONFIG,
         rounds=rounds,
-        measured_share=GEM_CONFIG.measured_share,
         progress=progress,
     )
 
