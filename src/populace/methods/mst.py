@@ -132,7 +132,7 @@ class TreeSizeLimit:
     ) -> list[int]:
         """Return the numbers of pairs that can join the chosen ones without making the model too large.
 
-        A bound on what a pair adds decides: `Additions.added`.
+        A bound on what a pair adds decides: `CliqueCost.added_cells`.
         """
         if self._free:
             return list(among)

@@ -23,7 +23,6 @@ from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.reduced_schema import (
-    can_be_coarser,
     describe_coarsening,
     map_variables_to_columns,
     reduce_schema,
@@ -39,6 +38,7 @@ from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilo
 from populace.private.public_table import check_not_private
 from populace.private.read.rows_to_codes import check_header, open_source
 from populace.release.statement.statement import round_up_to_float
+from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
 
 
@@ -236,7 +236,8 @@ def plan(
         for variable, name in map_variables_to_columns(closed).items():
             errors[name] = max(errors.get(name, 0.0), by_column[variable].mean)
         sizes = {name: closed.columns[name].size for name in errors}
-        fixed = {name for name, column in schema.columns.items() if not can_be_coarser(column)}
+        # Nobody can make a column coarser whose values nobody knows.
+        fixed = {name for name, column in schema.columns.items() if isinstance(column, UnknownValues)}
         advice = advise(sizes, errors, now=outcome, predict=predict, fixed=fixed)
     return Plan(
         schema=closed,

@@ -157,15 +157,6 @@ def format_range(error: PredictionRange) -> str:
     return f"{format_percent(error.mean)} ({low} – {high})"
 
 
-def count_things(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> count_things(1, "pair"), count_things(1200, "pair")
-    ('1 pair', '1,200 pairs')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def list_names(names: Sequence[str], *, mark: str = ", ") -> str:
     """Return the first of some names, and how many more there are.
 

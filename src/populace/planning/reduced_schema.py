@@ -12,7 +12,7 @@ from populace.methods.workload import Workload, resolve_workload
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.conditions.condition_parser import condition_columns as named
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
@@ -108,15 +108,6 @@ def _detach_column(column: Column, *, same: Collection[str]) -> Column:
     if column.parent is not None and column.parent not in same:
         column = replace(column, parent=None, map={})
     return column
-
-
-def can_be_coarser(column: Column) -> bool:
-    """Say whether a schema can make a column coarser: not where nobody knows its values, so that they are learnt.
-
-    >>> can_be_coarser(UnknownValues(name="town")), can_be_coarser(IntegerColumn(name="age", min=0, max=99))
-    (False, True)
-    """
-    return not isinstance(column, UnknownValues)
 
 
 def describe_coarsening(column: Column, *, codes: int) -> str:

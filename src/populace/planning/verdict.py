@@ -30,17 +30,11 @@ VERDICT = VerdictConfig()
 
 
 class Verdict(Enum):
-    """What the errors of columns and of pairs say about the plan."""
+    """What the errors of columns and of pairs say about the plan, the best first."""
 
     ENOUGH = "enough rows"
     FEW = "few rows"
     TOO_FEW = "too few rows"
-
-    @property
-    def better(self) -> frozenset[Verdict]:
-        """The verdicts that are better."""
-        order = list(Verdict)
-        return frozenset(order[: order.index(self)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +107,8 @@ def advise(
     before others. Columns that are `fixed` cannot be coarser.
     """
     worst = sorted(sizes, key=lambda name: -errors[name])
-    goal = now.verdict.better
+    verdicts = list(Verdict)
+    goal = verdicts[: verdicts.index(now.verdict)]
     coarsen: dict[str, int] = {}
     after = now
     for codes in VERDICT.coarse_sizes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -201,14 +201,6 @@ class MultiplicativeWeights:
         self._potentials[seen.clique] += step
 
 
-def multiplicative_weights_model(items: Sequence[Measurement], *, domain: Domain) -> Model:
-    """Return the model of multiplicative weights over all measurements of a run."""
-    weights = MultiplicativeWeights(domain)
-    weights.add(items)
-    weights.refit(patience=FINAL_UPDATES)
-    return weights.model()
-
-
 def _blocks(columns: Clique) -> Iterator[Clique]:
     """Yield neighbouring columns in blocks of about equal number."""
     ends = [round(len(columns) * number / _BLOCKS) for number in range(_BLOCKS + 1)]
@@ -220,7 +212,10 @@ def fit_multiplicative_weights(given: FitInput) -> Model:
     """Return the model of multiplicative weights where the domain can be held cell by cell, else of measured tables."""
     if given.gradual or not is_dense(given.space):
         return fit_tables(given)
-    return multiplicative_weights_model(given.items, domain=given.schema.domain)
+    weights = MultiplicativeWeights(given.schema.domain)
+    weights.add(given.items)
+    weights.refit(patience=FINAL_UPDATES)
+    return weights.model()
 
 
 MWEM = Method(

@@ -202,9 +202,11 @@ def _find_codes(line: ShareLine, column: Column) -> tuple[slice | npt.NDArray[np
     last = column.code(line.to) if line.to else first
     if first is None or last is None:
         text = line.value if first is None else line.to
+        known = column.values if isinstance(column, CategoricalColumn) else ()
+        otherwise = "write values as they stand in the data, inside the domain of the schema"
         raise UsageError(
             f"{line.place} gives {text!r}, which is not a value of {column.name!r}.",
-            hint=_suggest_value(text, column),
+            hint=suggest(text, known, otherwise=otherwise),
         )
     if last < first or (first != last and (not column.ordered or last >= column.levels)):
         raise UsageError(
@@ -219,12 +221,6 @@ def _find_codes(line: ShareLine, column: Column) -> tuple[slice | npt.NDArray[np
         if lengths.any():
             return first + np.flatnonzero(lengths), lengths[lengths > 0] / lengths.sum()
     return slice(first, last + 1), 1 / (last + 1 - first)
-
-
-def _suggest_value(text: str, column: Column) -> str:
-    known = column.values if isinstance(column, CategoricalColumn) else ()
-    otherwise = "write values as they stand in the data, inside the domain of the schema"
-    return suggest(text, known, otherwise=otherwise)
 
 
 def _overlaps(
