@@ -103,7 +103,9 @@ class RecordingOracle(PublicFacts):
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         """Ask, record, answer."""
-        return self.measure_batches([(marginals, noise)])
+        found = self._oracle.measure(marginals, noise=noise)
+        self._transcript.tables.record(*found)
+        return found
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Ask, record, answer."""

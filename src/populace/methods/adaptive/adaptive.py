@@ -15,12 +15,11 @@ from populace.core.marginals import Candidates, Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.factor import Table
 from populace.inference.fit.fit_model import fit_model, rake_to_parts
-from populace.inference.fit.projection import project_to_simplex
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.adaptive.pair_screen import PairScreen
+from populace.methods.adaptive.pair_screen import PairScreen, simulate_noise_error
 from populace.methods.independent import measure_columns
 from populace.methods.method import Method, PublicTableUse
 from populace.methods.oracle import Oracle
@@ -282,9 +281,7 @@ def _unmeasured_triples(model: Model, workload: Workload) -> list[Clique]:
 
 def _expected_error(table: Table, *, deviation: float, rng: np.random.Generator) -> float:
     """Return the L1 error per deviation of a table that is measured and made non-negative; a simulation."""
-    noisy = table + rng.normal(0.0, deviation, table.shape)
-    error = np.abs(project_to_simplex(noisy, total=float(table.sum())) - table).sum()
-    return max(float(error), 1e-9) / deviation
+    return max(float(simulate_noise_error(table, deviation=deviation, rng=rng).sum()), 1e-9) / deviation
 
 
 def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Clique]:

@@ -86,7 +86,7 @@ class PairScreen:
             table = self._table(pair)
             left = min(1.0, math.sqrt(RESIDUAL_RANK * sum(table.shape) / table.size))
             possible = self._baseline.possible(pair)
-            error = self._noise_error(table[possible], deviation=deviation * left)
+            error = simulate_noise_error(table[possible], deviation=deviation * left, rng=self._rng)
             found.append(max(float(error.sum()), 1e-9) / deviation)
         return np.array(found)
 
@@ -102,9 +102,8 @@ class PairScreen:
                 importance[name] += float(weight)
         alone, rare = [], []
         for name, item in self._columns.items():
-            error = self._noise_error(
-                project_to_simplex(item.counts.astype(float), total=self.total), deviation=deviation
-            )
+            counts = project_to_simplex(item.counts.astype(float), total=self.total)
+            error = simulate_noise_error(counts, deviation=deviation, rng=self._rng)
             error *= importance[name] / deviation
             single = np.ones(error.shape, dtype=np.bool_)
             if name in self._groupings:
@@ -131,6 +130,8 @@ class PairScreen:
             return beside
         return rake_public_table(self.public.table(self.marginal(pair)).astype(np.float64), beside=beside)
 
-    def _noise_error(self, table: Table, *, deviation: float) -> Table:
-        noisy = table + self._rng.normal(0.0, deviation, table.shape)
-        return np.abs(project_to_simplex(noisy, total=float(table.sum())) - table)
+
+def simulate_noise_error(table: Table, *, deviation: float, rng: np.random.Generator) -> Table:
+    """Return the error of each cell of a table that is measured with such noise and made non-negative again."""
+    noisy = table + rng.normal(0.0, deviation, table.shape)
+    return np.abs(project_to_simplex(noisy, total=float(table.sum())) - table)
