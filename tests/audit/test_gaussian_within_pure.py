@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Marginal
-from populace.methods.stability.stability import STABILITY
+from populace.methods.stability import STABILITY
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, EpsilonDeltaGaussian, Spend
 from populace.privacy.accounting.partition_selection import delta_price

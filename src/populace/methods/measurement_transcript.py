@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from populace.measurements.measurements import (
     RunContext,
 )
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.methods.discovery.domain_discovery import DomainOracle
-from populace.methods.oracle import Oracle
+from populace.methods.oracle import QuestionOracle
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import (
     Exponential,
@@ -32,13 +31,6 @@ from populace.privacy.accounting.mechanisms import (
 from populace.privacy.ledger.ledger import Run
 from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
-
-
-class QuestionOracle(Oracle, DomainOracle, Protocol):
-    """Every question of the barrier that methods and the learning of domains ask."""
-
-    @property
-    def schema(self) -> Schema: ...
 
 
 class MeasurementTranscript:

@@ -14,7 +14,7 @@ from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import choose_bin_edges, sketch_histogram
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
-from populace.methods.discovery.within_bin_density import reconcile_counts, shrink_class_shares, shrink_counts
+from populace.methods.discovery.numeric_discovery import reconcile_counts, shrink_class_shares, shrink_counts
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 

@@ -375,7 +375,7 @@ def test_other_methods_refuse_rounds_and_nothing_is_spent(tmp_path):
 def test_tables_of_very_many_columns_are_refused():
     wide = Workload(weights={tuple("abcde"): Fraction(1)})
     with pytest.raises(UsageError, match="at most 4 columns"):
-        check_queries(wide, domain=Domain(dict.fromkeys("abcde", 2)))
+        check_queries(wide, Domain(dict.fromkeys("abcde", 2)))
 
 
 def test_rounds_of_another_schema_are_refused():

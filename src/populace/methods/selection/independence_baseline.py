@@ -86,9 +86,7 @@ def _sum_codes(item: Measurement, groupings: Mapping[str, Grouping]) -> Shares:
     name = item.marginal.clique[0]
     if name not in groupings:
         return item.counts.astype(np.float64)
-    counts = np.zeros(groupings[name].size)
-    np.add.at(counts, groupings[name].lookup, item.counts)
-    return counts
+    return np.bincount(groupings[name].lookup, weights=item.counts).astype(np.float64, copy=False)
 
 
 def _rule_pairs(rules: Rules, domain: Domain) -> Iterator[Clique]:
