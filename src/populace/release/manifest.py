@@ -61,13 +61,13 @@ class Manifest:
     stamp: str | None
     dataset: str
     command: str
-    sampling_seed: int | None
-    rows_asked: int | None
-    selection: RowSelection | None
-    implicates: int
-    drawing: int | None
+    sampling_seed: int | None = None
+    rows_asked: int | None = None
+    selection: RowSelection | None = None
+    implicates: int = 1
+    drawing: int | None = None
     """The version of the rules by which rows are drawn; None in the first format, and where there are no rows."""
-    arithmetic: str | None
+    arithmetic: str | None = None
     versions: Mapping[str, str]
     parents: Mapping[str, Digests]
     files: Digests
@@ -208,7 +208,7 @@ def describe_release(
     implicates: int = 1,
 ) -> Manifest:
     """Return the manifest of a folder that holds everything but its manifest."""
-    files = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
+    files = digest_files(folder)
     table = next(name for name in TABLE_FILES if name in files)
     return Manifest(
         stamp=statement["stamp"],
@@ -230,20 +230,13 @@ def describe_release(
 
 def describe_estimates(folder: Path, *, statement: Statement) -> Manifest:
     """Return the manifest of a folder of estimates that holds everything but its manifest."""
-    files = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
     return Manifest(
         stamp=statement["stamp"],
         dataset=statement["dataset"],
         command=write_estimate_command(statement),
-        sampling_seed=None,
-        rows_asked=None,
-        selection=None,
-        implicates=1,
-        drawing=None,
-        arithmetic=None,
         versions=list_versions(),
         parents=link_estimate_parents(statement),
-        files=files,
+        files=digest_files(folder),
     )
 
 
@@ -316,6 +309,11 @@ def digest_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a folder, by name."""
+    return {path.name: digest_file(path) for path in sorted(folder.iterdir())}
 
 
 def dump_json(value: Any) -> str:

@@ -19,7 +19,7 @@ from populace.release.bundle import Release, write_release
 from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest_file, dump_json
 from populace.release.table_files import TableFormat, write_table
 from populace.release.verify.verify import verify
-from populace.release.verify.verify_values import is_within_domain
+from populace.release.verify.verify_rows import is_within_domain
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import OutOfRange

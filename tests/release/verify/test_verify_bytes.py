@@ -30,7 +30,7 @@ from populace.release.report.vega_scripts import load_scripts
 from populace.release.statement.statement import RELEASE_FORMAT
 from populace.release.table_files import TableFormat
 from populace.release.verify import verify_bytes
-from populace.release.verify.checks import CheckOutcome, Verdict
+from populace.release.verify.checks import CheckOutcome, Verdict, run_check
 from populace.release.verify.verify import verify
 from populace.release.verify.verify_bytes import check_report
 from tests.helpers import releases
@@ -295,9 +295,12 @@ def test_a_report_that_cannot_be_built_again_is_unknown(folder: Path) -> None:
     def found(page: str, *, others: str = "", number: int = RELEASE_FORMAT) -> CheckOutcome:
         (folder / "report.html").write_text(page, encoding="utf-8")
         about = replace(manifest, number=number)
-        return check_report(
-            folder, about, build=lambda: f"<a><script>{load_scripts()}</script></a>", others=others
-        ).outcome
+
+        def check() -> str:
+            again = f"<a><script>{load_scripts()}</script></a>"
+            return check_report(folder, about, build=lambda: again, others=others)
+
+        return run_check("report", check).outcome
 
     assert found(f"<a><script>{load_scripts()}</script></a>", others="numpy") is CheckOutcome.PASSED
     assert found("<a><script>another version</script></a>") is CheckOutcome.UNKNOWN

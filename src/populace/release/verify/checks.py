@@ -37,6 +37,10 @@ class CheckResult:
         return self.outcome is CheckOutcome.PASSED
 
 
+class Inconclusive(Exception):
+    """Raised by a check that nobody can decide here; its text says why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """All checks of one folder, in order.
@@ -79,21 +83,21 @@ class Verdict:
 
 
 def run_check(name: str, check: Callable[[], str]) -> CheckResult:
-    """Run one check: it returns what it found in order, or raises what it found wrong.
+    """Run one check: it returns what it found in order, or raises what it found wrong or could not decide.
 
     What this machine cannot do is no finding, and goes on to the caller.
     """
     try:
         return CheckResult(name=name, outcome=CheckOutcome.PASSED, detail=check())
+    except Inconclusive as reason:
+        return CheckResult(name=name, outcome=CheckOutcome.UNKNOWN, detail=str(reason))
     except ResourceError:
         raise
-    except PopulaceError as failure:
-        if is_out_of_memory(failure):
-            raise out_of_memory_error(f"what the check of “{name}” needs") from failure
-        return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=failure.message)
     except Exception as failure:
         if is_out_of_memory(failure):
             raise out_of_memory_error(f"what the check of “{name}” needs") from failure
+        if isinstance(failure, PopulaceError):
+            return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=failure.message)
         # The net below the bounded readers: what no part of populace writes may break any of its rules.
         return report_unexpected(name, failure)
 
@@ -115,9 +119,8 @@ def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], some
         (listed - set(always) - set(sometimes), "has no place in a release"),
     ):
         if names:
-            raise altered_error(
-                f"{min(names)!a} {what}" if not min(names).isprintable() else f"{min(names)} {what}"
-            )
+            first = min(names)
+            raise altered_error(f"{first if first.isprintable() else ascii(first)} {what}")
     for name in sorted(present):
         check_regular(folder / name)
 
