@@ -159,45 +159,27 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
                 "interval": f"{format_with_error(line.low, line.total)} to {format_with_error(line.high, line.total)}",
             }
         )
-    tooltip = [
-        {"field": "group", "title": answer.name},
-        {"field": "told", "title": "estimate"},
-        {"field": "interval", "title": "95 % confidence interval"},
-    ]
     band = {"color": charts.BOUND, "height": 14, "stroke": charts.BOUND_EDGE, "strokeWidth": 0.75}
+    interval = charts.quantity(
+        "low",
+        title=answer.unit or None,
+        scale={"zero": False, "nice": True},
+        axis={"tickCount": {"expr": "width < 480 ? 3 : 6"}, "labelExpr": THOUSANDS_EXPR},
+    )
+    sampling = charts.quantity("from")
+    titles = {"group": answer.name, "told": "estimate", "interval": "95 % confidence interval"}
     return charts.make_spec(
         f"Estimates of {answer.name} with their confidence intervals.",
-        {
-            "height": 26 * len(values) + 6,
-            "data": {"values": values},
-            "encoding": {"y": charts.row_axis(), "tooltip": tooltip},
-            "layer": [
-                {
-                    "mark": {"type": "bar", **band},
-                    "encoding": {
-                        "x": {
-                            "field": "low",
-                            "type": "quantitative",
-                            "title": answer.unit or None,
-                            "scale": {"zero": False, "nice": True},
-                            "axis": {
-                                "tickCount": {"expr": "width < 480 ? 3 : 6"},
-                                "labelExpr": THOUSANDS_EXPR,
-                            },
-                        },
-                        "x2": {"field": "high"},
-                    },
-                },
-                {
-                    "mark": {"type": "bar", "color": charts.BAR, "height": 8},
-                    "encoding": {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}},
-                },
-                {
-                    "mark": charts.diamond(46),
-                    "encoding": {"x": {"field": "estimate", "type": "quantitative"}},
-                },
-            ],
-        },
+        values,
+        height=26 * len(values) + 6,
+        encoding={"y": charts.row_axis(), "tooltip": charts.make_tooltip(**titles)},
+        layers=[
+            charts.make_layer({"type": "bar", **band}, x=interval, x2={"field": "high"}),
+            charts.make_layer(
+                {"type": "bar", "color": charts.BAR, "height": 8}, x=sampling, x2={"field": "to"}
+            ),
+            charts.make_layer(charts.diamond(46), x=charts.quantity("estimate")),
+        ],
     )
 
 
