@@ -23,7 +23,7 @@ from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.bundle import Release, state_release
+from populace.release.bundle import Release
 from populace.release.manifest import (
     MANIFEST_FILE,
     OPTIONAL_FILES,
@@ -38,7 +38,7 @@ from populace.release.manifest import (
 )
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.statement import Statement
+from populace.release.statement.statement import Statement, compute_statement
 from populace.release.table_files import read_table, write_table
 from populace.release.verify.checks import (
     CheckOutcome,
@@ -193,16 +193,22 @@ class _SyntheticContents(FolderContents):
         return {"redrawn": (self.check_redrawn, skipped), **super().slow_checks}
 
     def state(self) -> Statement:
-        return state_release(
+        rows, manifest = self.statement["total"]["rows"], self.manifest
+        return compute_statement(
             self.record,
             schema=self.schema,
             answers=MeasuredContent.of(self.measurements),
-            total=self.model.total,
-            rows=self.statement["total"]["rows"],
-            rows_asked=self.manifest.rows_asked,
-            selection=self.manifest.selection,
-            implicates=self.manifest.implicates,
-            form=self.manifest.number,
+            rows=rows,
+            rows_from=RowCountOrigin.of(
+                self.schema,
+                rows=rows,
+                total=self.model.total,
+                asked=manifest.rows_asked,
+                selection=manifest.selection,
+            ),
+            selection=manifest.selection,
+            implicates=manifest.implicates,
+            form=manifest.number,
         )
 
     @cached_property
