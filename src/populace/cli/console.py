@@ -1,4 +1,4 @@
-"""What every verb shares: where words go, and how progress looks."""
+"""What every verb shares: where words and texts go, and how progress looks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
+from populace.core.errors import ResourceError, UsageError
 from populace.core.progress import Progress, silent
 
 BAR_DELAY_SECONDS = 2.0  # seconds of work before a progress bar appears
@@ -84,6 +86,31 @@ def emit_result(result: Mapping[str, Any], *, json: bool) -> None:
         emit_json(result)
     else:
         emit(str(next(iter(result.values()))))
+
+
+def save_text(text: str, out: Path) -> None:
+    """Write a text to a file that is not there yet or is empty, or to stdout where the file is `-`.
+
+    Somebody may have worked on another one: it is never replaced.
+    """
+    if str(out) == "-":
+        emit(text.rstrip("\n"))
+        return
+    try:
+        if out.exists() and (not out.is_file() or out.stat().st_size > 0):
+            raise UsageError(
+                f"{str(out)!r} exists already, and somebody may have worked on it.",
+                hint="remove it, or give --out another name",
+            )
+        out.write_text(text, encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"there is no folder {str(out.parent)!r}.", hint="make it first") from None
+    except ValueError:
+        raise UsageError("the path in --out is not a path.", hint="check for stray characters") from None
+    except OSError as error:
+        raise ResourceError(
+            f"{str(out)!r} cannot be written: {error.strerror}.", hint="give --out a file you may write"
+        ) from None
 
 
 @contextlib.contextmanager

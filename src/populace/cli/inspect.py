@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
 from populace.cli.command import Option, command
-from populace.cli.console import emit, emit_json, say
-from populace.cli.text_files import save_text
+from populace.cli.console import emit, emit_json, save_text, say
 from populace.core.errors import DataError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
-from populace.cli.account import note_new_ledger
 from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, say
+from populace.cli.notes import note_new_ledger
 
 if TYPE_CHECKING:
     from populace.privacy.ledger.account import Account
