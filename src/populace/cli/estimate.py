@@ -40,7 +40,7 @@ OUT = replace(options.OUT, help=f"{options.OUT.help} Needed without --expect.", 
 EXPECT = Option(
     "--expect ROWS",
     "Print the expected privacy error of each query for a public number of rows. DATA is not opened, nothing is spent.",
-    options.whole(),
+    options.whole,
 )
 
 

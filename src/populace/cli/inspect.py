@@ -99,19 +99,18 @@ def _kind_of_type(kind: Any) -> str:
 
     from populace.schema.codec.cell_texts import has_no_text
 
-    if has_no_text(kind):
-        return "nested"
-    if pa.types.is_dictionary(kind):
+    types = pa.types
+    if types.is_dictionary(kind):
         return _kind_of_type(kind.value_type)
-    if pa.types.is_boolean(kind):
-        return "truth"
-    if pa.types.is_integer(kind):
-        return "whole"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "decimal"
-    if pa.types.is_temporal(kind):
-        return "time"
-    return "text"
+    tests: tuple[tuple[str, Callable[[Any], bool]], ...] = (
+        ("nested", has_no_text),
+        ("truth", types.is_boolean),
+        ("whole", types.is_integer),
+        ("decimal", types.is_floating),
+        ("decimal", types.is_decimal),
+        ("time", types.is_temporal),
+    )
+    return next((name for name, holds in tests if holds(kind)), "text")
 
 
 def _describe_type(kind: Any) -> str:

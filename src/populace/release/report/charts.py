@@ -6,7 +6,7 @@ Shape and position carry the meaning, colour only helps: a bar is synthetic, a d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from populace.core.number_format import format_percent, format_percent_bound
@@ -73,15 +73,21 @@ def budget_chart(stages: Sequence[BudgetStage]) -> Spec:
             "short": f"{share}  ·  {cut_middle(row['stage'], STAGE_LETTERS)}",
         }
     unused = "datum.stage === 'not used'"
-    title = "share of the privacy budget"
-    bars = make_layer(
-        {"type": "bar", "height": 14, "yOffset": 7, "stroke": ACCENT, "strokeWidth": 1},
-        x=quantity("start", scale={"domain": [0, 1]}, title=title, axis=percent_axis(5)),
-        x2={"field": "end"},
-        fill={"condition": {"test": unused, "value": colour("paper")}, "value": ACCENT},
-        strokeDash={"condition": {"test": unused, "value": [3, 3]}, "value": [1, 0]},
-        tooltip=make_tooltip(stage="question", text="share", noise="noise"),
-    )
+    share_axis = {
+        "scale": {"domain": [0, 1]},
+        "title": "share of the privacy budget",
+        "axis": percent_axis(5),
+    }
+    bars = {
+        "mark": {"type": "bar", "height": 14, "yOffset": 7, "stroke": ACCENT, "strokeWidth": 1},
+        "encoding": {
+            "x": quantity("start") | share_axis,
+            "x2": {"field": "end"},
+            "fill": {"condition": {"test": unused, "value": colour("paper")}, "value": ACCENT},
+            "strokeDash": {"condition": {"test": unused, "value": [3, 3]}, "value": [1, 0]},
+            "tooltip": make_tooltip({"stage": "question", "text": "share", "noise": "noise"}),
+        },
+    }
     size = {"expr": f"width < {PHONE_WIDTH} ? 10.5 : 12"}
     text = {"type": "text", "align": "left", "baseline": "middle", "dy": -10, "x": 0, "color": INK}
     shown = {"calculate": f"width < {PHONE_WIDTH} ? datum.short : datum.line", "as": "shown"}
@@ -116,8 +122,13 @@ def column_chart(shown: ColumnSummary) -> Spec:
         }
         for place, bar in zip(places, shown.bars, strict=True)
     ]
-    titles = {"label": shown.name, "told_synthetic": "synthetic"}
+    titles = {
+        "label": shown.name,
+        "told_synthetic": "synthetic",
+        "told_measured": "estimated, 95 % margin of error",
+    }
     scale = {"domain": [-MAX_SHARE, MAX_SHARE], "clamp": True} if is_clipped(shown) else {}
+    share_axis = {"title": None, "scale": scale, "axis": percent_axis(4)}
     upright = shown.kind == "categorical" and len(values) > MAX_LABELS
     labels = {
         "labelExpr": LABEL_EXPR,
@@ -134,19 +145,23 @@ def column_chart(shown: ColumnSummary) -> Spec:
         height=150,
         encoding={
             "x": {"field": "place", "type": "nominal", "sort": None, "title": None, "axis": labels},
-            "tooltip": make_tooltip(**titles, told_measured="estimated, 95 % margin of error"),
+            "tooltip": make_tooltip(titles),
         },
         layers=[
-            make_layer(
-                {"type": "bar", "fill": BAR, "stroke": BAR_EDGE, "strokeWidth": 0.75},
-                y=quantity("synthetic", title=None, scale=scale, axis=percent_axis(4)),
-            ),
-            make_layer(
-                {"type": "rule", "color": INK, "strokeWidth": 1.25}, y=quantity("low"), y2={"field": "high"}
-            ),
-            # What lies beyond the axis is not drawn at its end, where it would look like a value.
-            {"transform": [{"filter": f"abs(datum.measured) <= {MAX_SHARE}"}]}
-            | make_layer(diamond(26), y=quantity("measured")),
+            {
+                "mark": {"type": "bar", "fill": BAR, "stroke": BAR_EDGE, "strokeWidth": 0.75},
+                "encoding": {"y": quantity("synthetic") | share_axis},
+            },
+            {
+                "mark": {"type": "rule", "color": INK, "strokeWidth": 1.25},
+                "encoding": {"y": quantity("low"), "y2": {"field": "high"}},
+            },
+            {
+                # What lies beyond the axis is not drawn at its end, where it would look like a value.
+                "transform": [{"filter": f"abs(datum.measured) <= {MAX_SHARE}"}],
+                "mark": diamond(26),
+                "encoding": {"y": quantity("measured")},
+            },
         ],
     )
 
@@ -192,21 +207,19 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
         for place, pair in zip(_label_pairs(shown), shown, strict=True)
     ]
     farthest = max(pair.comparison.error_bound for pair in shown)
-    domain = [0, min(MAX_SHARE, 1.05 * farthest)]
-    bound = quantity(
-        "bound",
-        title="total variation, share of rows",
-        scale={"domain": domain, "clamp": True},
-        axis=percent_axis(4),
-    )
-    tooltip = make_tooltip(
-        pair="pair",
-        told_bound="error bound",
-        told_likely="bootstrap estimate",
-        told_distance="distance from noisy counts",
-        told_noise="expected from noise alone",
-        quality="quality",
-    )
+    share_axis = {
+        "title": "total variation, share of rows",
+        "scale": {"domain": [0, min(MAX_SHARE, 1.05 * farthest)], "clamp": True},
+        "axis": percent_axis(4),
+    }
+    titles = {
+        "pair": "pair",
+        "told_bound": "error bound",
+        "told_likely": "bootstrap estimate",
+        "told_distance": "distance from noisy counts",
+        "told_noise": "expected from noise alone",
+        "quality": "quality",
+    }
     band = {"type": "bar", "color": BOUND, "height": 18, "stroke": BOUND_EDGE, "strokeWidth": 0.75}
     tick = {"type": "tick", "color": INK, "thickness": 2, "size": 18}
     dot = {"type": "point", "filled": True, "size": 70, "color": ACCENT, "opacity": 1}
@@ -214,13 +227,16 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
         f"Error bounds of {len(shown)} pairs, beside their distances from noisy counts and those of noise alone.",
         values,
         height=30 * len(values),
-        encoding={"y": row_axis(lines=2), "tooltip": tooltip},
+        encoding={"y": row_axis(lines=2), "tooltip": make_tooltip(titles)},
         layers=[
-            make_layer(band, x=bound),
-            make_layer(tick, x=quantity("noise")),
-            make_layer(dot, x=quantity("distance")),
-            {"transform": [{"filter": "datum.likely !== null"}]}
-            | make_layer({**diamond(90), "filled": False}, x=quantity("likely")),
+            {"mark": band, "encoding": {"x": quantity("bound") | share_axis}},
+            {"mark": tick, "encoding": {"x": quantity("noise")}},
+            {"mark": dot, "encoding": {"x": quantity("distance")}},
+            {
+                "transform": [{"filter": "datum.likely !== null"}],
+                "mark": {**diamond(90), "filled": False},
+                "encoding": {"x": quantity("likely")},
+            },
         ],
     )
 
@@ -282,14 +298,9 @@ def make_spec(
     }
 
 
-def make_layer(mark: Spec, **encoding: Spec | list[Spec]) -> Spec:
-    """Return one kind of mark, and which fields of the values place it."""
-    return {"mark": mark, "encoding": encoding}
-
-
-def quantity(field: str, **more: Any) -> Spec:
+def quantity(field: str) -> Spec:
     """Return the encoding of a number."""
-    return {"field": field, "type": "quantitative", **more}
+    return {"field": field, "type": "quantitative"}
 
 
 def percent_axis(ticks: int) -> Spec:
@@ -297,7 +308,7 @@ def percent_axis(ticks: int) -> Spec:
     return {"labelExpr": PERCENT_EXPR, "tickCount": ticks}
 
 
-def make_tooltip(**titles: str) -> list[Spec]:
+def make_tooltip(titles: Mapping[str, str]) -> list[Spec]:
     """Return what is shown beside a mark: some fields, under titles."""
     return [{"field": field, "title": title} for field, title in titles.items()]
 

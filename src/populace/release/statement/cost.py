@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from populace.core.marginals import Clique, Marginal
 from populace.measurements.measurements import describe_count
@@ -25,6 +25,8 @@ from populace.release.statement.statement import SpendLine, Statement
 
 MAX_STAGES = 12
 BOUND_QUESTION = "size of the bound"
+# The mechanisms whose noise is added to counts.
+CountMechanism = DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,11 @@ class _Group:
         return self.kind == other.kind and not set(self.cliques) & set(other.cliques)
 
     def with_(self, other: _Group) -> _Group:
-        return _Group(
-            verb=self.verb,
+        return replace(
+            self,
             mechanisms=self.mechanisms + other.mechanisms,
             lines=self.lines + other.lines,
             cliques=self.cliques + other.cliques,
-            step=self.step,
         )
 
 
@@ -96,9 +97,7 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
     return tuple(found)
 
 
-def margin_of_error(
-    mechanism: DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection,
-) -> int:
+def margin_of_error(mechanism: CountMechanism) -> int:
     """Return the 95 % margin of error of noise, in whole rows.
 
     >>> from fractions import Fraction
@@ -220,26 +219,19 @@ def _describe_mechanism(group: _Group) -> str:
 
 
 def _describe_noise(group: _Group) -> str:
-    near: list[int] = []
-    above = ""
     if group.step > 1:
         return _describe_sum_noise(group)
     if group.verb == "smooth":
         return "scaled to a private smooth bound"
     if group.lines[0]["what"].startswith(BOUND_QUESTION):
         return "logarithm of the bound, with noise"
-    for mechanism in group.mechanisms:
-        if not isinstance(
-            mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
-        ):
-            return "exponential mechanism"
-        near.append(margin_of_error(mechanism))
-        above = (
-            f"; released above {mechanism.threshold} rows"
-            if isinstance(mechanism, PartitionSelection)
-            else above
-        )
-    least, most = min(near), max(near)
+    counted = [mechanism for mechanism in group.mechanisms if isinstance(mechanism, CountMechanism)]
+    if len(counted) < len(group.mechanisms):
+        return "exponential mechanism"
+    thresholds = [each.threshold for each in counted if isinstance(each, PartitionSelection)]
+    above = f"; released above {thresholds[-1]} rows" if thresholds else ""
+    margins = [margin_of_error(mechanism) for mechanism in counted]
+    least, most = min(margins), max(margins)
     if least < most:
         return f"± {least} to {most} rows{above}"
     return f"± {most} {'row' if most == 1 else 'rows'}{above}"
