@@ -16,7 +16,7 @@ from populace.measurements.measurements import FILES, AnswerRecord, Measurements
 from populace.release.folder.destination import atomic_folder
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, digest_files, dump_json
 from populace.release.row_selection import RowCountOrigin
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import compute_statement
 
 PARENTS_FILE = "parents.json"

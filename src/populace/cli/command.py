@@ -64,22 +64,13 @@ class Option:
         """Let a parser take it."""
         if not self.metavar:
             parser.add_argument(self.flag, dest=self.parameter, action="store_true")
-        elif self.flag:
-            action = "append" if self.repeated else "store"
-            parser.add_argument(
-                self.flag,
-                dest=self.parameter,
-                metavar=self.metavar,
-                type=self._parse,
-                action=action,
-                required=self.required,
-                default=self.default,
-            )
+            return
+        value: dict[str, Any] = {"metavar": self.metavar, "type": self._parse, "default": self.default}
+        if self.flag:
+            value |= {"action": "append" if self.repeated else "store", "required": self.required}
+            parser.add_argument(self.flag, dest=self.parameter, **value)
         else:
-            count = None if self.required else "?"
-            parser.add_argument(
-                self.parameter, metavar=self.metavar, type=self._parse, nargs=count, default=self.default
-            )
+            parser.add_argument(self.parameter, nargs=None if self.required else "?", **value)
 
     def _parse(self, text: str) -> Any:
         try:

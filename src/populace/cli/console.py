@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
@@ -53,26 +54,24 @@ def escape_unprintable(text: str, *, encoding: str | None = None) -> str:
     >>> escape_unprintable("a\x1b[2J name"), escape_unprintable("ε ≤ 1", encoding="ascii")
     ('a\\u001b[2J name', '\\u03b5 \\u2264 1')
     """
-    text = _UNSAFE.sub(lambda found: _escape(found.group()), text)
     encoding = encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return "".join(each if _can_encode(encoding, each) else _escape(each) for each in text)
-    return text
+    return _UNSAFE.sub(lambda found: _escape(found.group()), text).encode(encoding, _ESCAPES).decode(encoding)
 
 
-def _can_encode(encoding: str, character: str) -> bool:
-    try:
-        return bool(character.encode(encoding))
-    except UnicodeEncodeError:
-        return False
+def _escape_unencodable(failure: UnicodeError) -> tuple[str, int]:
+    if not isinstance(failure, UnicodeEncodeError):
+        raise failure
+    return "".join(map(_escape, failure.object[failure.start : failure.end])), failure.end
 
 
 def _escape(character: str) -> str:
     # Beyond the first plane JSON writes two halves.
     halves = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
+
+
+_ESCAPES = "populace-escapes"
+codecs.register_error(_ESCAPES, _escape_unencodable)
 
 
 def emit_json(value: Any) -> None:

@@ -60,7 +60,7 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
         typed = _read_arrow(data, lambda file: pa.ipc.open_file(file).schema)
     elif source.kind == "parquet":
         typed = _read_arrow(data, pq.read_schema)
-    types = {field.name: (_kind_of_type(field.type), _describe_type(field.type)) for field in typed}
+    types = {field.name: _describe_type(field.type) for field in typed}
     names = tuple(field.name for field in typed) if source is None else source.names
     _check_names(names)
     if public:
@@ -94,37 +94,27 @@ def _check_names(names: tuple[str, ...]) -> None:
         )
 
 
-def _kind_of_type(kind: Any) -> str:
+def _describe_type(kind: Any) -> tuple[str, str]:
+    """Return a type as the draft of a schema knows it, and in words that people use."""
     import pyarrow as pa
 
     from populace.schema.codec.cell_texts import has_no_text
 
     types = pa.types
     if types.is_dictionary(kind):
-        return _kind_of_type(kind.value_type)
-    tests: tuple[tuple[str, Callable[[Any], bool]], ...] = (
-        ("nested", has_no_text),
-        ("truth", types.is_boolean),
-        ("whole", types.is_integer),
-        ("decimal", types.is_floating),
-        ("decimal", types.is_decimal),
-        ("time", types.is_temporal),
+        sort, words = _describe_type(kind.value_type)
+        return sort, f"{words} with a list of values"
+    known: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+        (has_no_text, "nested", "list, structure or length of time"),
+        (types.is_boolean, "truth", "yes or no"),
+        (types.is_integer, "whole", "whole number"),
+        (types.is_floating, "decimal", "number"),
+        (types.is_decimal, "decimal", "number"),
+        (types.is_timestamp, "time", "date and time"),
+        (types.is_time, "time", "time"),
+        (types.is_temporal, "time", "date"),
     )
-    return next((name for name, holds in tests if holds(kind)), "text")
-
-
-def _describe_type(kind: Any) -> str:
-    """Return a type in words that people use."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(kind):
-        return f"{_describe_type(kind.value_type)} with a list of values"
-    if pa.types.is_timestamp(kind):
-        return "date and time"
-    if pa.types.is_time(kind):
-        return "time"
-    words = {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}
-    return (words | {"nested": "list, structure or length of time"}).get(_kind_of_type(kind), "text")
+    return next(((sort, words) for holds, sort, words in known if holds(kind)), ("text", "text"))
 
 
 def _is_arrow(data: Path) -> bool:

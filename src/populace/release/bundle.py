@@ -27,7 +27,7 @@ from populace.release.manifest import (
 )
 from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin, RowSelection
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import Statement, compute_statement
 from populace.release.synthetic_rows import SyntheticRows
 from populace.release.table_files import (

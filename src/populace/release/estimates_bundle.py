@@ -20,7 +20,7 @@ from populace.release.folder.destination import check_empty
 from populace.release.manifest import MANIFEST_FILE, Manifest, describe_estimates, dump_json, list_versions
 from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import RELEASE_FORMAT, Statement, compute_statement
 from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -53,7 +53,7 @@ class Leftover:
 
 
 Entries = dict[str, os.stat_result]
-LeftoverFactory = Callable[[Fate, str], Leftover]
+Judgement = tuple[Fate, str]
 
 
 def find_leftovers(folder: Path) -> tuple[Leftover, ...]:
@@ -81,19 +81,18 @@ def _classify(path: Path, *, remove: bool = False) -> Leftover | None:
     with suppress(FileNotFoundError):
         about = path.lstat()
         if stat.S_ISDIR(about.st_mode):
-            return (
-                _classify_hidden(path, about, remove=remove)
-                if HIDDEN_NAME.fullmatch(path.name)
-                else _classify_paid(path)
-            )
-        if stat.S_ISREG(about.st_mode):
-            if _KEY.fullmatch(path.name):
-                return _classify_file(
-                    path, about, what="unfinished key", ours=about.st_size <= 32, remove=remove
-                )
-            if _LEDGER.fullmatch(path.name):
-                ours = _is_ledger(path, about)
-                return _classify_file(path, about, what="unfinished ledger", ours=ours, remove=remove)
+            if not HIDDEN_NAME.fullmatch(path.name):
+                return _classify_paid(path)
+            what, judged = "unfinished folder", _judge_hidden(path, about, remove=remove)
+        elif stat.S_ISREG(about.st_mode) and _KEY.fullmatch(path.name):
+            ours = about.st_size <= 32
+            what, judged = "unfinished key", _judge_file(path, about, ours=ours, remove=remove)
+        elif stat.S_ISREG(about.st_mode) and _LEDGER.fullmatch(path.name):
+            ours = _is_ledger(path, about)
+            what, judged = "unfinished ledger", _judge_file(path, about, ours=ours, remove=remove)
+        else:
+            return None
+        return judged and Leftover(path=path, what=what, fate=judged[0], detail=judged[1])
     return None
 
 
@@ -105,18 +104,16 @@ def _classify_paid(path: Path, *, mine: bool = False) -> Leftover | None:
     return found and Leftover(path=path, what=found[0], fate=Fate.PAID_FOR, detail=found[1])
 
 
-def _classify_file(
-    path: Path, about: os.stat_result, *, what: str, ours: bool, remove: bool
-) -> Leftover | None:
+def _judge_file(path: Path, about: os.stat_result, *, ours: bool, remove: bool) -> Judgement | None:
     if not ours:
         return None
     if not _is_mine(about):
-        return Leftover(path=path, what=what, fate=Fate.OTHERS, detail="it belongs to somebody else")
+        return Fate.OTHERS, "it belongs to somebody else"
     if _is_recent(about):
-        return Leftover(path=path, what=what, fate=Fate.IN_USE, detail="it was written a moment ago")
+        return Fate.IN_USE, "it was written a moment ago"
     if remove:
         path.unlink()
-    return Leftover(path=path, what=what, fate=Fate.REMOVE)
+    return Fate.REMOVE, ""
 
 
 def _is_ledger(path: Path, about: os.stat_result) -> bool:
@@ -134,25 +131,22 @@ def _is_ledger(path: Path, about: os.stat_result) -> bool:
     return False
 
 
-def _classify_hidden(path: Path, about: os.stat_result, *, remove: bool) -> Leftover | None:
-    def make_leftover(fate: Fate, detail: str) -> Leftover:
-        return Leftover(path=path, what="unfinished folder", fate=fate, detail=detail)
-
+def _judge_hidden(path: Path, about: os.stat_result, *, remove: bool) -> Judgement | None:
     if not _is_mine(about):
-        return make_leftover(Fate.OTHERS, "it belongs to somebody else")
+        return Fate.OTHERS, "it belongs to somebody else"
     try:
         with _open_folder(path) as handle:
             if not _is_marked(handle):
-                return _classify_unmarked(_list_entries(handle), about, make_leftover=make_leftover)
+                return _judge_unmarked(_list_entries(handle), about)
             # The marker is written under the lock: whoever is still at work has it by now.
             if not try_lock(handle):
-                return make_leftover(Fate.IN_USE, "another process may be writing it")
-            return _classify_marked(path, handle, make_leftover=make_leftover, remove=remove)
+                return Fate.IN_USE, "another process may be writing it"
+            return _judge_marked(path, handle, remove=remove)
     except PermissionError:
-        return make_leftover(Fate.OTHERS, "it may not be read")
+        return Fate.OTHERS, "it may not be read"
 
 
-def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory, remove: bool) -> Leftover:
+def _judge_marked(path: Path, handle: int, *, remove: bool) -> Judgement:
     outside = _list_entries(handle)
     with ExitStack() as stack:
         inner, inside = -1, {}
@@ -160,14 +154,12 @@ def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory,
             inner = stack.enter_context(_open_folder(CONTENT, within=handle))
             inside = _list_entries(inner)
         if strange := _find_foreign(outside, inside):
-            return make_leftover(Fate.OTHERS, f"it holds {strange!r}, which populace does not write")
+            return Fate.OTHERS, f"it holds {strange!r}, which populace does not write"
         if any(map(_is_recent, [os.fstat(handle), *outside.values(), *inside.values()])):
-            return make_leftover(Fate.IN_USE, "it was written a moment ago")
+            return Fate.IN_USE, "it was written a moment ago"
         moved = find_moved_files(path)
         if moved is None or not all(_is_written_by_us(each.name) for each in moved):
-            return make_leftover(
-                Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since"
-            )
+            return Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since"
         if remove:
             for each in moved:
                 each.unlink()
@@ -179,18 +171,16 @@ def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory,
             for name in sorted(set(outside) - {CONTENT}, key=lambda name: name == MARKER):
                 os.unlink(name, dir_fd=handle)
             path.rmdir()
-    return make_leftover(Fate.REMOVE, f"with what it had put into {path.parent}" if moved else "")
+    return Fate.REMOVE, f"with what it had put into {path.parent}" if moved else ""
 
 
-def _classify_unmarked(
-    entries: Entries, about: os.stat_result, *, make_leftover: LeftoverFactory
-) -> Leftover | None:
+def _judge_unmarked(entries: Entries, about: os.stat_result) -> Judgement | None:
     """Judge a folder without a marker: it is never removed, and listed if it may well be ours."""
     if not all(name in (MARKER, CONTENT, JOURNAL) or _is_written_by_us(name) for name in entries):
         return None
     if any(map(_is_recent, [about, *entries.values()])):
-        return make_leftover(Fate.IN_USE, "it was written a moment ago")
-    return make_leftover(Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours")
+        return Fate.IN_USE, "it was written a moment ago"
+    return Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours"
 
 
 @contextmanager

@@ -25,8 +25,7 @@ from populace.release.row_selection import (
     describe_total,
     warn_of_rare_rows,
 )
-from populace.release.statement.limitations import list_limitations, list_omissions
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent, list_limitations, list_omissions
 from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,

@@ -13,6 +13,11 @@ from populace.release.statement.statement import Statement, describe_guarantee
 
 MAX_NAMES = 20
 MAX_RULES = 40
+_ORIGINS = {
+    "codebook": "codebook",
+    "declared": "declared by the curator",
+    "learnt": "learnt from the rows, with a part of the budget",
+}
 
 
 def render_markdown(statement: Statement, *, measured: Sequence[Marginal], version: str) -> str:
@@ -91,7 +96,8 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
     yield "privacy loss ε", statement["epsilon_exact"]
     yield "failure probability δ", statement["delta_exact"] + _parts(statement)
     yield "protected unit", _escape(_unit(statement))
-    yield "neighbouring tables", _neighbours(statement)
+    change = {"add-remove": "more or less", "replace-one": "replaced by another"}[statement["neighbours"]]
+    yield "neighbouring tables", f"one {_escape(statement['unit'])} {change}"
     yield "account in the ledger", _escape(statement["dataset"])
     yield "method", _escape(statement["method"])
     if "workload" in statement:
@@ -115,7 +121,7 @@ def _domains(statement: Statement) -> Iterator[str]:
     for (origin, outside), names in alike.items():
         shown = ", ".join(_escape(name) for name in names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        yield f"| {_origin(origin)} | {_escape(outside)} | {shown}{more} |"
+        yield f"| {_ORIGINS[origin]} | {_escape(outside)} | {shown}{more} |"
 
 
 def _rules(rules: Sequence[str], *, held: str) -> list[str]:
@@ -142,21 +148,6 @@ def _workload(wanted: str, *, method: str) -> str:
     if known is None or not known.follows(wanted):
         described += f"; {method} measures the same for every workload"
     return described
-
-
-def _neighbours(statement: Statement) -> str:
-    return {
-        "add-remove": f"one {_escape(statement['unit'])} more or less",
-        "replace-one": f"one {_escape(statement['unit'])} replaced by another",
-    }[statement["neighbours"]]
-
-
-def _origin(origin: str) -> str:
-    return {
-        "codebook": "codebook",
-        "declared": "declared by the curator",
-        "learnt": "learnt from the rows, with a part of the budget",
-    }[origin]
 
 
 def _parts(statement: Statement) -> str:

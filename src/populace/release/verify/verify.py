@@ -37,7 +37,7 @@ from populace.release.manifest import (
     write_synth_command,
 )
 from populace.release.row_selection import RowCountOrigin
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import Statement, compute_statement
 from populace.release.table_files import read_table, write_table
 from populace.release.verify.checks import (
@@ -221,14 +221,10 @@ class _SyntheticContents(FolderContents):
         """Refuse parts that do not come from each other."""
         released, parents = self.measurements, link_parents(self.statement, files=self.manifest.files)
         # The budget was reserved under the schema as it was before domains were learnt.
-        declared = self.schema.declared.digest
+        declared, paid = self.schema.declared.digest, self.record.schema_digest
         check_links(
             (
-                (
-                    declared,
-                    self.record.schema_digest,
-                    "the codebook's schema is not the one that was paid for",
-                ),
+                (declared, paid, "the codebook's schema is not the one that was paid for"),
                 (released.schema.digest, self.schema.digest, "the measurements have another schema"),
                 (released.record, self.record, "the measurements come from another run than the statement"),
                 (

@@ -53,7 +53,6 @@ class EstimateContents(FolderContents):
 
     @classmethod
     def load(cls, folder: Path, manifest: Manifest) -> Self:
-        """Read the files of a folder; refuse those that populace does not write."""
         statement, _ = read_object(folder / "statement.json", inner="record")
         codebook, _ = read_object(folder / "codebook.json", inner="schema")
         saved, _ = read_object(folder / "estimates.json", inner="answers")
@@ -77,7 +76,6 @@ class EstimateContents(FolderContents):
 
     @property
     def checks(self) -> dict[str, Check]:
-        """What is checked first, in order."""
         stamp, rehearsal = self.saved.get("stamp"), self.record.rehearsal
         return {
             "real noise": lambda: self.check_noise(stamp, rehearsal=rehearsal),
@@ -90,15 +88,12 @@ class EstimateContents(FolderContents):
         }
 
     def state(self) -> Statement:
-        """Return the statement that follows from the record."""
         return self.found.state(form=self.manifest.number)
 
     def build_report(self) -> str:
-        """Return the report that follows from the folder."""
         return self.found.report()
 
     def check_written(self) -> str:
-        """Refuse files that hold anything else than what was read of them."""
         texts = self.found.estimate_texts() | self.texts
         return check_rewritten(self.folder, self.manifest, texts=texts, write=None)
 
