@@ -273,19 +273,19 @@ def link_parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
 
 def write_synth_command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
     """Return the command that would make such a release, with words in place of paths."""
-    rows = [] if rows_asked is None else ["--rows", str(rows_asked)]
-    wanted = statement.get("workload")
-    workload = [] if wanted is None else ["--workload", wanted if wanted in WORKLOADS else "FILE"]
-    words = [
-        *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"], *workload),
-        *(["--public", "PUBLIC"] if "public" in statement else []),
-        *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]),
-        *rows,
-        *(["--where", statement["where"]["condition"]] if "where" in statement else []),
-        *(["--implicates", str(statement["implicates"]["tables"])] if "implicates" in statement else []),
-        *("--seed", str(seed), "--format", table_format, "--out", "DIR"),
-    ]
-    return shlex.join(words)
+    words = ["populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"]]
+    if "workload" in statement:
+        words += ["--workload", statement["workload"] if statement["workload"] in WORKLOADS else "FILE"]
+    if "public" in statement:
+        words += ["--public", "PUBLIC"]
+    words += ["--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]]
+    if rows_asked is not None:
+        words += ["--rows", str(rows_asked)]
+    if "where" in statement:
+        words += ["--where", statement["where"]["condition"]]
+    if "implicates" in statement:
+        words += ["--implicates", str(statement["implicates"]["tables"])]
+    return shlex.join([*words, "--seed", str(seed), "--format", table_format, "--out", "DIR"])
 
 
 def list_versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import time
 from collections.abc import Iterator
@@ -17,9 +18,17 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from populace.release.folder.hidden_folder import CONTENT, HIDDEN_NAME, JOURNAL, MARKER, MARKER_TEXT, try_lock
-from populace.release.folder.journaled_move import find_moved_files
-from populace.release.folder.recovered_answers import describe_paid_answers
+from populace.core.errors import PopulaceError
+from populace.measurements.measurements import Measurements
+from populace.release.folder.hidden_folder import (
+    CONTENT,
+    HIDDEN_NAME,
+    JOURNAL,
+    MARKER,
+    MARKER_TEXT,
+    find_moved_files,
+    try_lock,
+)
 
 # A folder or file this young may belong to a process that had no time yet to lock it.
 MIN_AGE_SECONDS = 60.0
@@ -31,6 +40,12 @@ _KEY = re.compile(r"\.populace-key-[0-9a-f]{16}")
 _NUMBERED = re.compile(
     r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)|vega-[0-9.]+\.js"
 )
+
+TOO_LITTLE_MEASURED = (
+    "too little was answered to fit a model to; what was stands there with the variance of its noise"
+)
+# The words with which names end, then a number where the name was taken.
+_KEPT = re.compile(r".+-(measured|estimates|answers)(-[0-9]{1,2})?", re.DOTALL)
 
 
 class Fate(Enum):
@@ -100,7 +115,7 @@ def _classify_paid(path: Path, *, mine: bool = False) -> Leftover | None:
     about = path.lstat()
     if not stat.S_ISDIR(about.st_mode) or (mine and not _is_mine(about)):
         return None
-    found = describe_paid_answers(path)
+    found = _describe_paid_answers(path)
     return found and Leftover(path=path, what=found[0], fate=Fate.PAID_FOR, detail=found[1])
 
 
@@ -255,3 +270,48 @@ def _is_mine(about: os.stat_result) -> bool:
 
 def _is_recent(about: os.stat_result) -> bool:
     return time.time() - max(about.st_mtime, about.st_ctime) < MIN_AGE_SECONDS
+
+
+def _describe_paid_answers(path: Path) -> tuple[str, str] | None:
+    """Return what a folder keeps that was paid for and how to go on from it; None if it keeps nothing."""
+    found = _KEPT.fullmatch(path.name)
+    if found is None:
+        return None
+    named = shlex.quote(str(path))
+    if found[1] == "measured" and (path / "measurements.json").is_file():
+        with suppress(PopulaceError, OSError):
+            if not can_fit(Measurements.load(path)):
+                return "measurements", TOO_LITTLE_MEASURED
+        return (
+            "measurements",
+            f"{suggest_commands(path, out=Path(f'{path}-release'))} go on from there, free of cost",
+        )
+    if found[1] == "estimates" and (path / "estimates.json").is_file():
+        return "estimates", f"it is the release without a report; `populace verify {named}` checks it"
+    if found[1] == "answers" and (path / "answers.json").is_file():
+        return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
+    return None
+
+
+def suggest_commands(
+    kept: Path, *, out: Path | None, inference: str = "tree", ledger: Path | None = None
+) -> str:
+    """Return the commands that make a model of measurements and, where `out` is given, a release of the model.
+
+    The model is named after the measurements: a folder "model" may be there already, from another run.
+
+    >>> suggest_commands(Path("a-measured"), out=Path("a"))
+    '`populace fit a-measured --out a-measured-model` and `populace generate a-measured-model --out a`'
+    """
+    model = shlex.quote(f"{kept}-model")
+    way = "" if inference == "tree" else f" --inference {inference}"
+    fit = f"`populace fit {shlex.quote(str(kept))}{way} --out {model}`"
+    if out is None:
+        return fit
+    booked = "" if ledger is None else f" --ledger {shlex.quote(str(ledger))}"
+    return f"{fit} and `populace generate {model} --out {shlex.quote(str(out))}{booked}`"
+
+
+def can_fit(measurements: Measurements) -> bool:
+    """Say whether a model can be made of measurements: a total alone says nothing of any column."""
+    return measurements.released_rows is not None or any(item.marginal.clique for item in measurements.items)

@@ -82,19 +82,15 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
     `measured` are the marginals in the order in which they were answered, which is the order of the bookings.
     """
     groups = _merge_groups(_group_spends(statement, measured))
-    seen: set[Clique] = set()
-    found = []
-    for place, group in enumerate(groups):
-        found.append(
-            BudgetStage(
-                label=_describe_question(group, seen=seen, later=groups[place + 1 :]),
-                noise=_describe_noise(group),
-                mechanism=_describe_mechanism(group),
-                share=sum(line["share"] for line in group.lines),
-            )
+    return tuple(
+        BudgetStage(
+            label=_describe_question(group, before=groups[:place], later=groups[place + 1 :]),
+            noise=_describe_noise(group),
+            mechanism=_describe_mechanism(group),
+            share=sum(line["share"] for line in group.lines),
         )
-        seen.update(group.cliques)
-    return tuple(found)
+        for place, group in enumerate(groups)
+    )
 
 
 def margin_of_error(mechanism: CountMechanism) -> int:
@@ -142,13 +138,13 @@ def _merge_groups(groups: Iterable[_Group]) -> tuple[_Group, ...]:
     return tuple(alike.values())
 
 
-def _describe_question(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
+def _describe_question(group: _Group, *, before: Sequence[_Group], later: Sequence[_Group]) -> str:
     if group.verb == "choose":
         return _describe_choice(group, later=later)
     if group.step > 1:
         return f"measure {group.answers} sums over rows" if group.answers > 1 else group.lines[0]["what"]
     if group.verb == "measure":
-        return f"measure {_describe_tables(group, seen=seen)}"
+        return f"measure {_describe_tables(group, seen={c for each in before for c in each.cliques})}"
     if group.verb == "discover":
         return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
     if group.verb == "smooth" or group.lines[0]["what"].startswith(BOUND_QUESTION):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from populace.core.errors import PopulaceError, ResourceError
 from populace.core.number_format import format_percent
-from populace.core.untrusted_files import altered_error, check_regular, is_out_of_memory, out_of_memory_error
+from populace.core.untrusted_files import altered_error, is_out_of_memory, out_of_memory_error
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.manifest import MANIFEST_FILE, Manifest
 
 
 class CheckOutcome(Enum):
@@ -106,23 +104,6 @@ def report_unexpected(name: str, failure: Exception) -> CheckResult:
     """Return the finding that the parts of a folder contradict each other in a way that nobody foresaw."""
     detail = f"the files contradict each other ({type(failure).__name__})"
     return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=detail)
-
-
-def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], sometimes: Iterable[str]) -> None:
-    """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
-    present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
-    listed = set(manifest.files)
-    for names, what in (
-        (listed - present, "is listed but missing"),
-        (present - listed, "is not listed"),
-        (set(always) - listed, "belongs to every such release and is not listed"),
-        (listed - set(always) - set(sometimes), "has no place in a release"),
-    ):
-        if names:
-            first = min(names)
-            raise altered_error(f"{first if first.isprintable() else ascii(first)} {what}")
-    for name in sorted(present):
-        check_regular(folder / name)
 
 
 def check_budget(record: RunRecord) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
-from populace.core.untrusted_files import altered_error, read_object, read_text, same_json
+from populace.core.untrusted_files import altered_error, check_regular, read_object, read_text, same_json
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
@@ -46,7 +46,6 @@ from populace.release.verify.checks import (
     Inconclusive,
     Verdict,
     check_budget,
-    check_files,
     run_check,
 )
 from populace.release.verify.folder_contents import Check, FolderContents, check_links
@@ -290,18 +289,31 @@ class _SyntheticContents(FolderContents):
 
 
 def _check_files(folder: Path, manifest: Manifest) -> str:
-    if manifest.estimated:
-        check_files(folder, manifest, always=REQUIRED_ESTIMATE_FILES, sometimes=(REPORT_FILE,))
-        return f"{len(manifest.files)} files, none missing, none added"
-    if not 1 <= manifest.implicates <= LIMITS.max_implicates:
-        raise altered_error(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
-    listed = set(manifest.files)
-    first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
-    further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
-    if lacking := sorted(further - listed):
-        raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
-    check_files(folder, manifest, always=REQUIRED_FILES, sometimes=(*OPTIONAL_FILES, *further))
-    if len(listed & set(TABLE_FILES)) != 1:
+    """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
+    listed, always, sometimes = set(manifest.files), set(REQUIRED_ESTIMATE_FILES), {REPORT_FILE}
+    if not manifest.estimated:
+        if not 1 <= manifest.implicates <= LIMITS.max_implicates:
+            raise altered_error(
+                f"{manifest.implicates} implicates are more than a release can hold, or fewer"
+            )
+        first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
+        further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
+        if lacking := sorted(further - listed):
+            raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
+        always, sometimes = set(REQUIRED_FILES), {*OPTIONAL_FILES, *further}
+    present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
+    for names, what in (
+        (listed - present, "is listed but missing"),
+        (present - listed, "is not listed"),
+        (always - listed, "belongs to every such release and is not listed"),
+        (listed - always - sometimes, "has no place in a release"),
+    ):
+        if names:
+            wrong = min(names)
+            raise altered_error(f"{wrong if wrong.isprintable() else ascii(wrong)} {what}")
+    for name in sorted(present):
+        check_regular(folder / name)
+    if not manifest.estimated and len(listed & set(TABLE_FILES)) != 1:
         raise altered_error("there is not exactly one synthetic table")
     return f"{len(listed)} files, none missing, none added"
 

@@ -158,8 +158,8 @@ def _check_recomputed(found: Estimates, *, table: str) -> str:
 
 
 def _are_same(one: Estimate, other: Estimate) -> bool:
-    first, second = one.to_json(), other.to_json()
-    return all(_are_close(first[key], second[key]) for key in first)
+    second = other.to_json()
+    return all(_are_close(value, second[key]) for key, value in one.to_json().items())
 
 
 def _are_close(one: Any, other: Any) -> bool:
