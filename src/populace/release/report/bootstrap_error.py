@@ -45,10 +45,7 @@ def bootstrap_errors(
         return {}
     domain, shape = measurements.schema.domain, find_noise_shape(measurements)
     rng, some = np.random.default_rng(0), min(rows, MAX_ROWS_DRAWN)
-    # As many rows as the real ones, drawn one by one: counts of people lie about what is smooth as drawn ones do, and
-    # noise hides it; synthetic rows have it only as far as it was measured. Of very many rows it is little.
-    size = round(total)
-    people = rng.integers(rows, size=size) if size <= MAX_ROWS_RESAMPLED else np.arange(rows)
+    people = _resample(rows, round(total), rng=rng)
     stand_in = {name: column[people] for name, column in codes.items()}
     have = {
         marginal: tabulate(marginal, codes=stand_in, domain=domain) * np.float64(total / len(people))
@@ -74,6 +71,15 @@ def bootstrap_errors(
             real, rehearsed, synthetic=synthetic, stand_in=have[marginal], drawn=counts, shape=shape
         )
     return found
+
+
+def _resample(rows: int, total: int, *, rng: np.random.Generator) -> Counts:
+    """Return which synthetic rows stand in for real ones: as many as these, drawn one by one, if they are not too many.
+
+    Counts of people lie about what is smooth as drawn ones do, and noise hides it; synthetic rows have it only as far
+    as it was measured. Of very many rows it is little.
+    """
+    return rng.integers(rows, size=total) if total <= MAX_ROWS_RESAMPLED else np.arange(rows)
 
 
 def _bootstrap_error(
