@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from populace.api.synthesize import synthesize
-from populace.release.verify.verify_values import find_column_outside
+from populace.release.verify.verify_rows import find_column_outside
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
