@@ -29,6 +29,7 @@ from populace.privacy.sensitivity.poststratification import (
     binning_score_sensitivity,
 )
 from populace.privacy.smooth.smooth_noise import SmoothNoise
+from populace.private.survey.survey_rows import SurveyRows
 from populace.private.survey.weighted_answers import answer, scores
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.row_filter import RowFilter
@@ -133,14 +134,6 @@ class Census:
         )
 
 
-@dataclass
-class Rows:
-    """What is read of a sample."""
-
-    codes: dict[str, np.ndarray]
-    numbers: dict[str, np.ndarray]
-
-
 class Drawn:
     """One sample, behind the questions of the barrier, with noise of the same laws from a seeded generator."""
 
@@ -166,8 +159,8 @@ class Drawn:
         drawn = np.rint(self.rng.laplace(scale=float(noise.scale), size=exact.size)).astype(np.int64)
         return (exact + drawn).reshape(shape)
 
-    def read(self) -> Rows:
-        return Rows({name: codes[self.rows] for name, codes in self.census.codes.items()}, {})
+    def read(self) -> SurveyRows:
+        return SurveyRows({name: codes[self.rows] for name, codes in self.census.codes.items()}, {})
 
     def smooth(self, question: WeightedQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         value, bound = answer(self.read(), question, self.schema)

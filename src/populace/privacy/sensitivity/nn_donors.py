@@ -1,8 +1,8 @@
 """Imputation from the nearest complete rows, and how many imputed rows one row more or less can change.
 
 A row has a place (its codes in public matching columns) and a label. An incomplete row takes its value from the k
-complete rows that come first in an order on *all possible* rows: nearest first; at one distance by place and then by
-label, or by label first. Rows of one place share their order up to labels, so all work is by distinct places.
+complete rows that come first in an order on *all possible* rows: nearest first, at one distance by place, at one place
+by label. Rows of one place share their order up to labels, so all work is by distinct places.
 Labels are thought of as dense: there is always one below, above and between those in the file.
 Proof: docs/proofs/nearest.md
 """
@@ -15,11 +15,9 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Ints
 from populace.core.errors import UsageError
-
-Ints = npt.NDArray[np.int64]
 
 # Cells of a table of distances that is kept at a time.
 _MAX_DISTANCE_CELLS = 1 << 21
@@ -65,13 +63,6 @@ class TieBreak(Enum):
     NEXT = "next"  # above the incomplete row's own label, and then from the lowest again
 
 
-class TieOrder(Enum):
-    """What decides among complete rows at one distance."""
-
-    PLACE = "place"
-    LABEL = "label"
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MatchedRows:
     """Places and labels of rows, and the values of complete ones."""
@@ -93,7 +84,7 @@ class _Recipients:
     place: int
     rows: Ints  # which incomplete rows
     whole: Ints  # complete rows that are donors of all of them
-    block: Ints  # complete rows at the end of the order, of which `take` are donors, by label
+    block: Ints  # complete rows of the last place in the order, of which `take` are donors, by label
     take: int
     distance: int  # of the block, or endless while a further complete row would be a donor anywhere
     last: int  # the block's place, if it has one
@@ -103,19 +94,17 @@ class _Recipients:
 class NearestNeighbours:
     """A deterministic scheme of k nearest neighbours.
 
-    >>> line = NearestNeighbours(space=MatchingSpace(sizes=(5,), ordered=(True,)), k=1, ties=TieBreak.LOWEST,
-    ... first=TieOrder.LABEL)
+    >>> line = NearestNeighbours(space=MatchingSpace(sizes=(5,), ordered=(True,)), k=1, ties=TieBreak.LOWEST)
     >>> rows = lambda *pairs: MatchedRows(
     ...     places=np.array([p for p, _ in pairs]), labels=np.array([l for _, l in pairs]), values=np.zeros(len(pairs))
     ... )
     >>> line.max_changed(rows((0, 5), (2, 54), (4, 24)), incomplete=rows((1, 27), (2, 61), (3, 21)))
-    3
+    2
     """
 
     space: MatchingSpace
     k: int
     ties: TieBreak
-    first: TieOrder
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -167,70 +156,28 @@ class NearestNeighbours:
 
     def _classes(self, complete: MatchedRows, incomplete: MatchedRows) -> Iterator[_Recipients]:
         """Split incomplete rows by place, and find where the order of their donors ends."""
-        stock = _DonorIndex(complete=complete)
-        wanting, groups = _group_by_place(incomplete.places)
-        step = max(1, _MAX_DISTANCE_CELLS // max(1, len(stock.places)))
+        homes, stock = _group_by_place(complete)
+        wanting, groups = _group_by_place(incomplete)
+        step = max(1, _MAX_DISTANCE_CELLS // max(1, len(homes)))
         for start in range(0, len(wanting), step):
             chunk = wanting[start : start + step]
-            distances = self.space.distances(chunk, stock.places)
+            distances = self.space.distances(chunk, homes)
             for place, rows, row in zip(chunk, groups[start : start + step], distances, strict=True):
-                yield self._class(int(place), rows, row, stock)
+                yield self._class(int(place), rows, row, homes=homes, stock=stock)
 
-    def _class(self, place: int, rows: Ints, distances: Ints, stock: _DonorIndex) -> _Recipients:
+    def _class(
+        self, place: int, rows: Ints, distances: Ints, *, homes: Ints, stock: list[Ints]
+    ) -> _Recipients:
         nearest = _smallest(distances, self.k)  # nearest places, by distance and place: k of them hold k rows
-        full = np.cumsum(stock.counts[nearest])
+        full = np.cumsum([len(stock[one]) for one in nearest])
         none = np.empty(0, dtype=np.int64)
         if not len(full) or full[-1] < self.k:
-            everyone = stock.rows(np.arange(len(stock.places)))
-            return _Recipients(place, rows, everyone, none, 0, _INFINITE, -1)
+            return _Recipients(place, rows, np.concatenate([none, *stock]), none, 0, _INFINITE, -1)
         end = int(np.searchsorted(full, self.k))
-        distance = int(distances[nearest[end]])
-        if self.first is TieOrder.PLACE:
-            before, last = nearest[:end], nearest[end : end + 1]
-        else:
-            before, last = np.flatnonzero(distances < distance), np.flatnonzero(distances == distance)
-        whole, block = stock.rows(before), stock.by_label(last)
-        return _Recipients(
-            place, rows, whole, block, self.k - len(whole), distance, int(stock.places[last[0]])
-        )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _DonorIndex:
-    """Complete rows by place and, at one place, by label and value."""
-
-    complete: MatchedRows
-
-    @cached_property
-    def _order(self) -> Ints:
-        rows = self.complete
-        return np.lexsort((rows.values, rows.labels, rows.places))
-
-    @cached_property
-    def _found(self) -> tuple[Ints, Ints, Ints]:
-        return np.unique(self.complete.places[self._order], return_index=True, return_counts=True)
-
-    @property
-    def places(self) -> Ints:
-        """The distinct places of complete rows."""
-        return self._found[0]
-
-    @property
-    def counts(self) -> Ints:
-        """How many complete rows each of them holds."""
-        return self._found[2]
-
-    def rows(self, which: Ints) -> Ints:
-        """Return the complete rows of some of the places."""
-        _, starts, counts = self._found
-        parts = [self._order[starts[one] : starts[one] + counts[one]] for one in which]
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-
-    def by_label(self, which: Ints) -> Ints:
-        """Return the complete rows of some of the places, by label, place and value."""
-        rows = self.rows(which)
-        table = self.complete
-        return rows[np.lexsort((table.values[rows], table.places[rows], table.labels[rows]))]
+        last = nearest[end]
+        whole = np.concatenate([none, *(stock[one] for one in nearest[:end])])
+        take, distance = self.k - len(whole), int(distances[last])
+        return _Recipients(place, rows, whole, stock[last], take, distance, int(homes[last]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -269,15 +216,10 @@ class _NewDonor:
         low = int(places[0])
         ends, lasts, sizes = self._limits
         distances = self.scheme.space.distances(np.array([each.place for each in self.hungry]), places)
-        if self.scheme.first is TieOrder.PLACE:
-            closer = (distances < ends) | ((distances == ends) & (places < lasts))
-            level = places == lasts
-        else:
-            closer, level = distances < ends, distances == ends
-        reached = sizes @ closer
+        reached = sizes @ ((distances < ends) | ((distances == ends) & (places < lasts)))
         # Where a row would stand among the last donors, labels decide.
         by_label: dict[int, list[_Recipients]] = {}
-        for one, where in zip(*np.nonzero(level), strict=True):
+        for one, where in zip(*np.nonzero(places == lasts), strict=True):
             by_label.setdefault(int(where), []).append(self.hungry[one])
         homes, fed = self._fed
         for one in range(*np.searchsorted(homes, [low, low + len(places)])):
@@ -315,10 +257,10 @@ class _NewDonor:
         return block[chosen[:, -1]]
 
 
-def _group_by_place(places: Ints) -> tuple[Ints, list[Ints]]:
-    """Return distinct places, and which rows are at each."""
-    order = np.argsort(places, kind="stable")
-    distinct, starts = np.unique(places[order], return_index=True)
+def _group_by_place(rows: MatchedRows) -> tuple[Ints, list[Ints]]:
+    """Return distinct places, and which rows are at each, by label and value."""
+    order = np.lexsort((rows.values, rows.labels, rows.places))
+    distinct, starts = np.unique(rows.places[order], return_index=True)
     return distinct, np.split(order, starts[1:]) if len(distinct) else []
 
 

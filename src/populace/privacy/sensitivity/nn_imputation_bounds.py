@@ -11,8 +11,8 @@ from collections import Counter
 from enum import Enum
 from fractions import Fraction
 
+from populace.core.array_types import Ints
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_donors import Ints
 
 
 class DonorValue(Enum):

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
-from populace.privacy.sensitivity.nn_donors import Ints, MatchingSpace, NearestNeighbours, TieOrder
-from populace.privacy.sensitivity.nn_donors import MatchedRows as Placed
+from populace.privacy.sensitivity.nn_donors import MatchedRows, MatchingSpace, NearestNeighbours
 from populace.privacy.sensitivity.nn_imputation_bounds import (
     DonorValue,
     Membership,
@@ -32,7 +32,7 @@ from populace.privacy.sensitivity.nn_imputation_bounds import (
     mean_bound,
     variance_bound,
 )
-from populace.private.survey.survey_rows import Rows, Truth, find_rows, read_where
+from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
@@ -110,23 +110,21 @@ def moves(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
     return least, least
 
 
-def answer(rows: Rows, question: ImputedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
-    """Return the exact answer, and its ln 2-smooth bound. Proof: docs/proofs/nearest.md"""
-    return ImputedRows(rows=rows, donors=question.donors, schema=schema).answer(question)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImputedRows:
     """Rows whose missing values of one column are filled: all questions with the same donors share it."""
 
-    rows: Rows
+    rows: SurveyRows
     donors: Donors
     schema: Schema
     key: str = ""
     """Public, the same for all questions of a run: it decides which of equally near donors are taken."""
 
     def answer(self, question: ImputedQuestion) -> tuple[Fraction, Callable[[], arb]]:
-        """Return the exact answer to a question about these donors, and its ln 2-smooth bound."""
+        """Return the exact answer to a question about these donors, and its ln 2-smooth bound.
+
+        Proof: docs/proofs/nearest.md
+        """
         bound = _bound(question, self.max_changed)
         return self._value(question), lambda: ball(bound)
 
@@ -182,13 +180,13 @@ class ImputedRows:
         return np.where(count > 0, total, self._grid.default * self._fine)
 
     @cached_property
-    def _sides(self) -> tuple[Placed, Placed]:
+    def _sides(self) -> tuple[MatchedRows, MatchedRows]:
         """The complete rows and the incomplete ones."""
         places, labels = self._places, label_rows(self.rows, key=self.key)
         known, wanting = self._known, self._wanting
         return (
-            Placed(places=places[known], labels=labels[known], values=self._values[known]),
-            Placed(
+            MatchedRows(places=places[known], labels=labels[known], values=self._values[known]),
+            MatchedRows(
                 places=places[wanting],
                 labels=labels[wanting],
                 values=np.zeros(np.count_nonzero(wanting), dtype=np.int64),
@@ -202,15 +200,14 @@ class ImputedRows:
             sizes=donors.match.shape(domain),
             ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
         )
-        # Places before labels: at one distance a row is then reached by one place alone.
-        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties, first=TieOrder.PLACE)
+        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties)
 
     @property
     def _places(self) -> Ints:
         return cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
 
     @cached_property
-    def _numbers(self) -> npt.NDArray[np.float64]:
+    def _numbers(self) -> Floats:
         """The column as numbers: its own, or codes of the domain where it has none."""
         column = _column(self.donors.column, self.schema)
         if isinstance(column, RangeColumn):
@@ -265,7 +262,7 @@ class _Grid:
         default = min(max(round(donors.default / unit), low), high)
         return cls(unit=unit, low=low, high=high, default=default)
 
-    def to_steps(self, numbers: npt.NDArray[np.float64]) -> Ints:
+    def to_steps(self, numbers: Floats) -> Ints:
         """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
         # Held to the range first, in which a power of two divides without rounding or overflow.
         held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))
@@ -273,7 +270,7 @@ class _Grid:
         return np.nan_to_num(steps, nan=self.low).astype(np.int64)
 
 
-def label_rows(rows: Rows, *, key: str = "") -> Ints:
+def label_rows(rows: SurveyRows, *, key: str = "") -> Ints:
     """Return a label for each row that follows from the row and a public key: numbers that order them, all different.
 
     A row's label is a hash, under the key, of all that it holds and of how many rows that hold the same come before it.

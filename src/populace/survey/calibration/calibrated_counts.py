@@ -18,12 +18,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
-from populace.privacy.sensitivity.poststratification import (
-    Bin,
-    Binning,
-    EqualWeightBin,
-    smooth_weight_bound,
-)
+from populace.privacy.sensitivity.poststratification import Bin, Binning, smooth_weight_bound
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.survey import estimate_notes as notes
 from populace.survey.calibration.calibrated_sample import CalibratedCount, CalibratedSample, NoisyCellSums
@@ -231,9 +226,10 @@ class _CountAsking:
     def _guess_bound(self, beta: Fraction) -> float:
         """Return about the smooth bound, from the noisy sample that is paid for: the bound itself stays private."""
         held = self.sample.fitted.sample.tolist()
-        bins: list[Bin] = [
-            EqualWeightBin(total=total, count=max(0, round(rows / self.sample.largest_base)))
-            for total, rows in zip(self._bin_totals(), held, strict=True)
+        counts = [max(0, round(rows / self.sample.largest_base)) for rows in held]
+        bins = [
+            Bin(total=total, weights=np.ones(count))
+            for total, count in zip(self._bin_totals(), counts, strict=True)
         ]
         return float(bounds(lambda: smooth_weight_bound(bins, beta=beta))[1])
 
