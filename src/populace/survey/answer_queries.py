@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan, list_group_labels
 from populace.survey.queries.sum_questions import SumPlan, SumQuestion
 from populace.survey.sums import Sum
-from populace.survey.survey_oracle import SumBatch, SurveyOracle
+from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import SamplingVariance, half_width
-from populace.survey.variance.linearization import Answers, NoisySum, QueryTotals
+from populace.survey.variance.linearization import QueryTotals, ask_sums
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.woodruff import sums_below_quantiles
 
@@ -49,7 +49,7 @@ def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, 
 
 def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> tuple[Estimate, ...]:
     """Ask all sums of a plan in one go, then who is below which quantile of clusters, and return the estimates."""
-    answers = _ask_sums(oracle, plan.batches(budget))
+    answers = dict(ask_sums(oracle, plan.batches(budget)))
     totals = [QueryTotals.of(question, answers) for question in plan.questions]
     below = {
         place: sums_below_quantiles(totals[place].question, totals[place].totals)
@@ -60,10 +60,9 @@ def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> t
         (sums, budget.sum_noise(plan.second_shares[place], sums=len(sums))) for place, sums in below.items()
     ]
     # Two queries may ask the same: each has its own answer.
-    counts = iter(oracle.sum_batches(batches) if batches else ())
-    for (place, sums), (_, noise) in zip(below.items(), batches, strict=True):
-        own = {each: NoisySum.of(each, next(counts), noise) for each in sums}
-        totals[place] = replace(totals[place], answers={**answers, **own})
+    found = iter(ask_sums(oracle, batches) if batches else ())
+    for place, sums in below.items():
+        totals[place] = replace(totals[place], answers={**answers, **dict(islice(found, len(sums)))})
     return tuple(row for place, each in enumerate(totals) for row in _list_rows(each, below.get(place, ())))
 
 
@@ -71,7 +70,7 @@ def estimate_weight_total(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[flo
     """Return what all rows weigh that answer the query that most answer, and the deviation of its noise."""
     if plan.sums is None:
         return None
-    answers = _ask_sums(oracle, plan.sums.batches(plan.budget))
+    answers = dict(ask_sums(oracle, plan.sums.batches(plan.budget)))
     found = []
     for question in plan.sums.questions:
         if question.weighted and question.query.where is None and question.query.statistic in _OF_ALL_WEIGHTS:
@@ -79,15 +78,6 @@ def estimate_weight_total(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[flo
             sizes = [totals.size(number) for number in range(len(totals.totals))]
             found.append((sum(size for size, _ in sizes), math.hypot(*(error for _, error in sizes))))
     return max(found, default=None)
-
-
-def _ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> Answers:
-    asked = [(each, mechanism) for sums, mechanism in batches for each in sums]
-    found = oracle.sum_batches(batches)
-    return {
-        each: NoisySum.of(each, counts, mechanism)
-        for (each, mechanism), counts in zip(asked, found, strict=True)
-    }
 
 
 def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:

@@ -39,7 +39,7 @@ from populace.survey.imputation.matching_cells import MergedCells, cells_where, 
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
-from populace.survey.variance.linearization import NoisySum
+from populace.survey.variance.linearization import NoisySum, ask_sums
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
 
 # Answers are told in so many steps for what one row can add.
@@ -53,15 +53,9 @@ def estimate_missing(
 
     What is asked follows from public facts alone, so a run is paid for before anything is known.
     """
-    asked = list(zip(plan.sums.items(), noise.sums, strict=True))
-    answers = oracle.sum_batches([([each], mechanism) for (_, each), mechanism in asked])
-    tables = _NoisyTables(
-        plan=plan,
-        sums={
-            key: NoisySum.of(each, counts, mechanism)
-            for ((key, each), mechanism), counts in zip(asked, answers, strict=True)
-        },
-    )
+    asked = [([each], mechanism) for each, mechanism in zip(plan.sums.values(), noise.sums, strict=True)]
+    answers = [answer for _, answer in ask_sums(oracle, asked)]
+    tables = _NoisyTables(plan=plan, sums=dict(zip(plan.sums, answers, strict=True)))
     estimands = list(zip(plan.estimands, plan.inside, strict=True))
     if plan.how is not MissingHandling.IMPUTE:
         return tuple(tables.estimate(estimand, inside) for estimand, inside in estimands)

@@ -10,7 +10,6 @@ always give the same interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -203,14 +202,6 @@ def _solve_half_width(shift: Floats, deviation: Floats) -> float:
             break
         found = step
     return found
-
-
-def sum_noise(terms: Sequence[NoiseTerms]) -> NoiseTerms:
-    """Return the sum of independent noise."""
-    return NoiseTerms(
-        gaussian=sum(each.gaussian for each in terms),
-        laplace=tuple(scale for each in terms for scale in each.laplace),
-    )
 
 
 @lru_cache(maxsize=64)
