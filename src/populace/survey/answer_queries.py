@@ -20,10 +20,9 @@ from populace.survey.queries.query_plan import QueryPlan, list_group_labels
 from populace.survey.queries.sum_questions import SumPlan, SumQuestion
 from populace.survey.sums import Sum
 from populace.survey.survey_oracle import SurveyOracle
-from populace.survey.variance.confidence_intervals import SamplingVariance, half_width
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 from populace.survey.variance.linearization import QueryTotals, ask_sums
 from populace.survey.variance.quantiles import QuantileBins
-from populace.survey.variance.woodruff import sums_below_quantiles
 
 # A group whose size is not so many deviations of its noise above 0 is not told.
 MIN_SIZE_Z = 4.0
@@ -52,7 +51,7 @@ def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> t
     answers = dict(ask_sums(oracle, plan.batches(budget)))
     totals = [QueryTotals.of(question, answers) for question in plan.questions]
     below = {
-        place: sums_below_quantiles(totals[place].question, totals[place].totals)
+        place: totals[place].question.sums_below_quantiles(totals[place].totals)
         for place, share in enumerate(plan.second_shares)
         if share
     }
@@ -85,7 +84,6 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
     question = totals.question
     query, schema, axis = question.query, question.design.schema, question.values
     values = [] if axis is None else [(axis.column, text) for text in list_group_labels(schema, axis.column)]
-    possible = possible_range(query, schema)
     for number, group in _list_groups(question):
         size, error = totals.size(number)
         lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * error
@@ -96,9 +94,7 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                     yield make_suppressed_row(query.name, group=own)
                 else:
                     later = (below[0], below[place]) if below else ()
-                    yield _estimate_quantile(
-                        totals, number, float(share), later, group=own, possible=possible
-                    )
+                    yield _estimate_quantile(totals, number, float(share), later, group=own)
         else:
             for place in range(totals.found.values.shape[1]):
                 own = (*group, *values[place : place + 1])
@@ -108,31 +104,15 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                     continue
                 noise, spread = totals.noise(gradient, number), totals.spread(gradient, number)
                 half = half_width(spread, noise=noise)
-                yield Estimate.within(
-                    possible,
-                    query=query.name,
-                    group=own,
-                    value=float(value),
-                    interval=(float(value) - half, float(value) + half),
-                    sampling=None if spread is None else math.sqrt(spread.variance),
-                    privacy=noise.deviation,
-                    degrees=None if spread is None else spread.degrees,
-                    note=_make_note(spread),
-                )
+                interval = float(value) - half, float(value) + half
+                yield _make_row(question, own, float(value), interval=interval, spread=spread, noise=noise)
 
 
 def _estimate_quantile(
-    totals: QueryTotals,
-    number: int,
-    share: float,
-    below: Sequence[Sum],
-    *,
-    group: Group,
-    possible: tuple[float, float],
+    totals: QueryTotals, number: int, share: float, below: Sequence[Sum], *, group: Group
 ) -> Estimate:
     """Return a quantile: Woodruff's interval of the share below it, turned into an interval of values."""
-    query = totals.question.query
-    bins = QuantileBins.of(query, totals.question.design.schema)
+    bins = QuantileBins.of(totals.question.query, totals.question.design.schema)
     counts, (size, _) = totals.totals[number], totals.size(number)
     value = bins.quantile(counts, share)
     gradient = (bins.below(counts, share) - share) / size
@@ -148,23 +128,34 @@ def _estimate_quantile(
     ends = [bins.quantile(counts, share + sign * half) for sign in (-1, 1)]
     # One unit of the share below is so many of the value.
     slope = (ends[1] - ends[0]) / (2 * half) if half else 0.0
-    return Estimate.within(
-        possible,
-        query=query.name,
-        group=group,
-        value=value,
-        interval=(ends[0] - guess, ends[1] + guess),
-        sampling=None if spread is None else slope * math.sqrt(spread.variance),
-        privacy=slope * noise.deviation,
-        degrees=None if spread is None else spread.degrees,
-        note=_make_note(spread),
+    interval = ends[0] - guess, ends[1] + guess
+    return _make_row(
+        totals.question, group, value, interval=interval, spread=spread, noise=noise, slope=slope
     )
 
 
-def _make_note(spread: SamplingVariance | None) -> str:
-    if spread is None:
-        return SAMPLE_ONLY
-    return VARIANCE_NOT_ESTIMABLE if spread.hidden else ""
+def _make_row(
+    question: SumQuestion,
+    group: Group,
+    value: float,
+    *,
+    interval: tuple[float, float],
+    spread: SamplingVariance | None,
+    noise: NoiseTerms,
+    slope: float = 1.0,
+) -> Estimate:
+    """Return an estimate with its errors: `slope` is how many units of it one of their spread and noise is."""
+    return Estimate.within(
+        possible_range(question.query, question.design.schema),
+        query=question.query.name,
+        group=group,
+        value=value,
+        interval=interval,
+        sampling=None if spread is None else slope * math.sqrt(spread.variance),
+        privacy=slope * noise.deviation,
+        degrees=None if spread is None else spread.degrees,
+        note=SAMPLE_ONLY if spread is None else VARIANCE_NOT_ESTIMABLE if spread.hidden else "",
+    )
 
 
 def possible_range(query: Query, schema: Schema) -> tuple[float, float]:

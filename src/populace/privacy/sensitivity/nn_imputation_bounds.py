@@ -1,4 +1,4 @@
-"""Values of imputed rows, and smooth bounds on answers about them.
+"""Smooth bounds on answers about imputed rows.
 
 L₁ (`NearestNeighbours.max_changed`) at most doubles from one table to a neighbour, so each bound here is ln 2-smooth:
 `LN_2` of privacy/smooth/smooth_noise.py is its t. Every such answer needs an ε of its own, above ln 2.
@@ -7,11 +7,9 @@ Proof: docs/proofs/nearest.md
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import Enum
 from fractions import Fraction
 
-from populace.core.array_types import Ints
 from populace.core.errors import UsageError
 
 
@@ -28,33 +26,6 @@ class Membership(Enum):
 
     KNOWN = "known"
     IMPUTED = "imputed"
-
-
-def impute_values(donors: Ints, *, values: Ints, take: DonorValue, default: Fraction) -> list[Fraction]:
-    """Return the value of each incomplete row from its donors; without any, the public default.
-
-    >>> import numpy as np
-    >>> donors, values = np.array([[0, 2], [1, -1], [-1, -1]]), np.array([4, 5, 7])
-    >>> [str(value) for value in impute_values(donors, values=values, take=DonorValue.MEAN, default=Fraction(3))]
-    ['11/2', '5', '3']
-    """
-    if take is DonorValue.COPY and donors.shape[1] != 1:
-        raise UsageError(
-            f"one of {donors.shape[1]} donors cannot be copied.",
-            hint="copy with k = 1, or take the mean or majority",
-        )
-    found = []
-    for row in donors.tolist():
-        taken = [int(values[one]) for one in row if one >= 0]
-        if not taken:
-            found.append(default)
-        elif take is DonorValue.MAJORITY:
-            counts = Counter(taken)
-            often = max(counts.values())
-            found.append(Fraction(min(value for value, count in counts.items() if count == often)))
-        else:
-            found.append(Fraction(sum(taken), len(taken)))
-    return found
 
 
 def frequency_bound(max_changed: int) -> Fraction:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from statistics import multimode
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from populace.privacy.sensitivity.nn_imputation_bounds import (
     DonorValue,
     Membership,
     frequency_bound,
-    impute_values,
     mean_bound,
     variance_bound,
 )
@@ -169,15 +169,14 @@ class ImputedRows:
         """The values of incomplete rows, in parts of the lattice's unit."""
         complete, incomplete = self._sides
         donors = self._scheme.donors(complete, incomplete=incomplete)
-        default = Fraction(self._grid.default)
+        default, held = self._grid.default, donors >= 0
         if self.donors.take is DonorValue.MAJORITY:
-            found = impute_values(donors, values=complete.values, take=self.donors.take, default=default)
-            return np.array([int(value) for value in found], dtype=np.int64)
-        held = donors >= 0
+            taken = (complete.values[row[own]].tolist() for row, own in zip(donors, held, strict=True))
+            return np.array([min(multimode(values), default=default) for values in taken], dtype=np.int64)
         count = held.sum(axis=1)
         values = np.append(complete.values, 0)
         total = np.where(held, values[donors], 0).sum(axis=1) * (self._fine // np.maximum(count, 1))
-        return np.where(count > 0, total, self._grid.default * self._fine)
+        return np.where(count > 0, total, default * self._fine)
 
     @cached_property
     def _sides(self) -> tuple[MatchedRows, MatchedRows]:

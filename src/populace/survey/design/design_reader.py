@@ -46,15 +46,7 @@ _KEYS = (
     "replicates", "max_design_effect", "population", "sampling", "shrink",
 )  # fmt: skip
 _RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
-_SAMPLING_DESIGNS = {
-    "simple": SamplingDesign.SIMPLE,
-    "poisson": SamplingDesign.POISSON,
-    "stratified": SamplingDesign.STRATIFIED,
-    "proportional": SamplingDesign.PROPORTIONAL,
-    "cluster": SamplingDesign.CLUSTER,
-    "systematic": SamplingDesign.SYSTEMATIC,
-    "adaptive": SamplingDesign.ADAPTIVE,
-}
+_SAMPLING_DESIGNS = {each.name.lower(): each for each in SamplingDesign}
 
 
 def load_text(path: str | Path, *, what: str) -> str:

@@ -13,17 +13,16 @@ from populace.core.marginals import Grouping
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.conditions.code_semantics import CodeSemantics
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
 
 
 def column(schema: Schema, name: str, *, place: str) -> Column:
     """Return a column of a schema, or refuse a name that it does not have."""
     if name not in schema.columns:
-        near = did_you_mean(name, schema.columns)
         raise SchemaError(
             f"{place}: the schema has no column {name!r}.",
-            hint=f"did you mean {near!r}?" if near else f"it has {quote_names(schema.columns)}",
+            hint=suggest(name, schema.columns, otherwise=f"it has {quote_names(schema.columns)}"),
         )
     return schema.columns[name]
 
@@ -69,11 +68,12 @@ def code(found: CodeSemantics, text: str, *, place: str) -> int:
     """Return the code of a value, or refuse what is none."""
     own = found.code(text)
     if own is None or own >= found.levels:
-        name = found.column.name
-        near = did_you_mean(text, values(found)) if found.levels <= 10_000 else None
+        known = values(found)
         raise SchemaError(
-            f"{place}: {text!r} is not a value of column {name!r}.",
-            hint=f"did you mean {near!r}?" if near else f"its values are {quote_names(values(found))}",
+            f"{place}: {text!r} is not a value of column {found.column.name!r}.",
+            hint=suggest(
+                text, known if len(known) <= 10_000 else (), otherwise=f"its values are {quote_names(known)}"
+            ),
         )
     return own
 

@@ -16,7 +16,7 @@ from populace.schema.conditions.condition_parser import condition_atoms, parse_c
 from populace.schema.conditions.condition_parser import condition_columns as columns_in
 from populace.schema.conditions.syntax_tree import Missing
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
 from populace.survey.design import survey_columns as columns
@@ -344,10 +344,9 @@ def _parse_statistic(given: object, *, place: str = "a query") -> Statistic:
     names = [each.value for each in Statistic]
     if given in names:
         return Statistic(given)
-    near = did_you_mean(str(given), names)
     raise SchemaError(
         f"{place}: statistic is {str(given)[:60]!r}.",
-        hint=f"did you mean {near!r}?" if near else f"choose one of {', '.join(names)}",
+        hint=suggest(str(given), names, otherwise=f"choose one of {', '.join(names)}"),
     )
 
 

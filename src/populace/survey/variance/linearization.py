@@ -52,10 +52,10 @@ Answers = Mapping[Sum, NoisySum]
 
 def ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> list[tuple[Sum, NoisySum]]:
     """Ask for batches of sums, and return each with its answer, from steps to numbers."""
-    asked = [(each, mechanism) for sums, mechanism in batches for each in sums]
+    asked = [(each, float(each.step), mechanism) for sums, mechanism in batches for each in sums]
     return [
-        (each, NoisySum(values=each.values(counts), step=float(each.step), mechanism=mechanism))
-        for (each, mechanism), counts in zip(asked, oracle.sum_batches(batches), strict=True)
+        (each, NoisySum(values=counts.astype(np.float64) * step, step=step, mechanism=mechanism))
+        for (each, step, mechanism), counts in zip(asked, oracle.sum_batches(batches), strict=True)
     ]
 
 

@@ -184,16 +184,17 @@ def _make_estimate(
     query: Query, group: Group, value: float, *, error: float, low: float, high: float, degrees: float
 ) -> Estimate:
     """Return an estimate; what is not finite is not known."""
-    error_known, low_known, high_known = (
-        each if math.isfinite(each) else None for each in (error, low, high)
-    )
+
+    def keep_finite(number: float) -> float | None:
+        return number if math.isfinite(number) else None
+
     return Estimate(
         query=query.name,
         group=group,
         estimate=value,
-        sampling_error=error_known,
+        sampling_error=keep_finite(error),
         privacy_error=0.0,
-        low=low_known,
-        high=high_known,
+        low=keep_finite(low),
+        high=keep_finite(high),
         degrees=degrees,
     )
