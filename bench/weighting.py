@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy.special import softmax
 
 from populace.core.marginals import Counts, Grouping, Marginal
 from populace.privacy.accounting.budget import Budget
@@ -24,8 +25,6 @@ from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Exponential, Noise
 from populace.privacy.sensitivity.poststratification import (
     Binning,
-    binning_probabilities,
-    binning_score_rate,
     binning_score_sensitivity,
 )
 from populace.privacy.smooth.smooth_noise import SmoothNoise
@@ -174,10 +173,8 @@ class Drawn:
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
         sensitivity = binning_score_sensitivity(question.binnings, populations=question.populations)
-        likely = binning_probabilities(
-            scores(self.read(), question, self.schema),
-            rate=binning_score_rate(mechanism.epsilon, sensitivity=sensitivity),
-        )
+        rate = mechanism.epsilon / (2 * sensitivity)
+        likely = softmax([float(rate * score) for score in scores(self.read(), question, self.schema)])
         return int(self.rng.choice(len(likely), p=likely))
 
 

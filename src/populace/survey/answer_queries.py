@@ -145,17 +145,18 @@ def _make_row(
     slope: float = 1.0,
 ) -> Estimate:
     """Return an estimate with its errors: `slope` is how many units of it one of their spread and noise is."""
-    return Estimate.within(
-        possible_range(question.query, question.design.schema),
+    found = Estimate(
         query=question.query.name,
         group=group,
-        value=value,
-        interval=interval,
-        sampling=None if spread is None else slope * math.sqrt(spread.variance),
-        privacy=slope * noise.deviation,
+        estimate=value,
+        sampling_error=None if spread is None else slope * math.sqrt(spread.variance),
+        privacy_error=slope * noise.deviation,
+        low=interval[0],
+        high=interval[1],
         degrees=None if spread is None else spread.degrees,
         note=SAMPLE_ONLY if spread is None else VARIANCE_NOT_ESTIMABLE if spread.hidden else "",
     )
+    return found.clip_to(*possible_range(question.query, question.design.schema))
 
 
 def possible_range(query: Query, schema: Schema) -> tuple[float, float]:

@@ -10,14 +10,13 @@ from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.sensitivity.poststratification import (
     Bin,
     Binning,
-    binning_probabilities,
-    binning_score_rate,
     binning_score_sensitivity,
     score_binning,
     smooth_weight_bound,
@@ -55,6 +54,11 @@ def max_weight_within(bins, *, steps):
     return max(each.highest(steps) for each in bins)
 
 
+def binning_probabilities(scores, *, rate):
+    """How likely the exponential mechanism chooses each set of bins: ∝ exp(α·score), which costs ε = 2αΔ."""
+    return softmax([float(rate * score) for score in scores])
+
+
 def sample(name, binning):
     return joined_bins(binning, [np.ones(count) for count in {"A": A, "B": B}[name]], POPULATIONS)
 
@@ -74,15 +78,15 @@ def test_highest_weights_and_scores(name):
 def test_choice_probabilities(name):
     sensitivity = binning_score_sensitivity(STRATEGY, populations=POPULATIONS)
     assert sensitivity == Fraction("5e-5")
-    rate = binning_score_rate(Fraction("0.01"), sensitivity=sensitivity)
+    rate = Fraction("0.01") / (2 * sensitivity)
     assert rate == 100
     scores = [score_binning(sample(name, binning)) for binning in STRATEGY]
     assert binning_probabilities(scores, rate=rate) == pytest.approx(CHANCES[name], abs=5.1e-5)
     rounded = [Fraction(size, weight) for size, weight in zip([5, 4, 3, 2, 1], HIGHEST[name], strict=True)]
     assert binning_probabilities(rounded, rate=rate) == pytest.approx(ROUNDED[name], abs=1.1e-3)
-    clear = binning_probabilities(scores, rate=binning_score_rate(Fraction("0.1"), sensitivity=sensitivity))
+    clear = binning_probabilities(scores, rate=10 * rate)
     assert max(clear) > 0.999
-    assert clear.index(max(clear)) == scores.index(max(scores))
+    assert clear.argmax() == scores.index(max(scores))
 
 
 def test_weights_some_steps_away():
@@ -294,7 +298,5 @@ def test_refusals():
         whole.totals([10])
     with pytest.raises(UsageError, match="no set of bins"):
         binning_score_sensitivity([], populations=[10])
-    with pytest.raises(UsageError, match="epsilon"):
-        binning_score_rate(Fraction(0), sensitivity=Fraction(1))
     with pytest.raises(UsageError, match="beta"):
         smooth_weight_bound([Bin(total=Fraction(1), weights=np.ones(0))], beta=Fraction(0))

@@ -8,7 +8,6 @@ Proof: docs/proofs/binning.md
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from populace.core.array_types import Floats
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import ball
 
@@ -122,6 +121,13 @@ class Binning:
                 hint="number base bins from 0 and put each into exactly one bin",
             )
 
+    def bin_of_base(self) -> Ints:
+        """Return the number of the bin that each base bin is in."""
+        found = np.zeros(sum(map(len, self.bins)), dtype=np.int64)
+        for number, group in enumerate(self.bins):
+            found[list(group)] = number
+        return found
+
     def totals(self, populations: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
         """Return the population of each bin from those of the base bins, some of which may be 0."""
         if len(populations) != sum(map(len, self.bins)):
@@ -156,23 +162,6 @@ def binning_score_sensitivity(
         for total in binning.totals(populations):
             _check_positive(total, name="the population of a bin")
     return max(len(binning.bins) / min(binning.totals(populations)) for binning in strategy)
-
-
-def binning_score_rate(epsilon: Fraction, *, sensitivity: Fraction) -> Fraction:
-    """Return α: a set of bins is chosen with probability ∝ exp(α·score), which costs ε = 2αΔ.
-
-    >>> binning_score_rate(Fraction("0.01"), sensitivity=Fraction("5e-5"))
-    Fraction(100, 1)
-    """
-    _check_positive(epsilon, name="epsilon")
-    return epsilon / (2 * sensitivity)
-
-
-def binning_probabilities(scores: Sequence[Fraction], *, rate: Fraction) -> list[float]:
-    """Return about how likely each set of bins is chosen: for simulations and plans, never for drawing."""
-    best = max(scores)
-    weights = [math.exp(float(rate * (each - best))) for each in scores]
-    return [weight / sum(weights) for weight in weights]
 
 
 def _check_positive(number: Fraction | int, *, name: str) -> None:

@@ -87,7 +87,7 @@ def answer(
     place = cell_indices(question.by, codes=rows.codes, domain=schema.domain)
     drawn = _counted_rows(question, rows=rows, place=place)
     weights = _base_weights(question.base, rows=rows, drawn=drawn)
-    joined = _bin_of_base_bin(question.binning)[place[drawn]]
+    joined = question.binning.bin_of_base()[place[drawn]]
     size = len(question.binning.bins)
     held = find_rows(question.where, rows=rows, schema=schema)[drawn]
     # Whole numbers, added up exactly.
@@ -110,17 +110,9 @@ def scores(rows: SurveyRows, choice: BinChoice, schema: Schema) -> list[Fraction
     drawn = _counted_rows(choice, rows=rows, place=place)
     weights = _base_weights(choice.base, rows=rows, drawn=drawn)
     return [
-        score_binning(_bins(binning, _bin_of_base_bin(binning)[place[drawn]], weights, question=choice))
+        score_binning(_bins(binning, binning.bin_of_base()[place[drawn]], weights, question=choice))
         for binning in choice.binnings
     ]
-
-
-def _bin_of_base_bin(binning: Binning) -> Counts:
-    """Return the bin of each base bin."""
-    found = np.zeros(sum(map(len, binning.bins)), dtype=np.int64)
-    for number, group in enumerate(binning.bins):
-        found[list(group)] = number
-    return found
 
 
 def _counted_rows(question: WeightedQuestion | BinChoice, *, rows: SurveyRows, place: Counts) -> Truth:

@@ -247,14 +247,15 @@ def _make_row(
     note = method.value
     if found.sample.shrink:
         note += f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
-    return Estimate.within(
-        (0.0, found.sample.table.totals.people),
+    row = Estimate(
         query=count.name,
         group=count.group,
-        value=value,
-        interval=(value - wide, value + wide),
-        sampling=math.sqrt(spread.variance),
-        privacy=math.sqrt(noise.variance + apart),
+        estimate=value,
+        sampling_error=math.sqrt(spread.variance),
+        privacy_error=math.sqrt(noise.variance + apart),
+        low=value - wide,
+        high=value + wide,
         degrees=spread.degrees,
         note=note,
     )
+    return row.clip_to(0.0, found.sample.table.totals.people)

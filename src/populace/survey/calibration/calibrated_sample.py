@@ -82,13 +82,10 @@ class CalibratedSample:
         """For each bin the parts of its population in every bin of all totals."""
         fitted = self.fitted
         columns = []
-        for axis, length in enumerate(fitted.populations.shape):
+        shape = fitted.populations.shape
+        for length, levels in zip(shape, np.indices(shape), strict=True):
             part = np.zeros((len(fitted.sample), length))
-            level = np.broadcast_to(
-                np.arange(length).reshape([-1 if i == axis else 1 for i in range(fitted.populations.ndim)]),
-                fitted.populations.shape,
-            )
-            np.add.at(part, (fitted.bins.ravel(), level.ravel()), fitted.populations.ravel())
+            np.add.at(part, (fitted.bins, levels), fitted.populations)
             columns.append(part)
         return np.hstack(columns) / fitted.totals[:, None]
 

@@ -145,10 +145,7 @@ class _ControlAxis:
         apart = Binning(name="apart", bins=tuple((cell,) for cell in range(len(control.populations))))
         # Bins in the order of their first cells, so that what lies side by side stays there.
         bins = replace(binning or apart, bins=tuple(sorted((binning or apart).bins, key=min)))
-        joined = np.zeros(len(control.populations), dtype=np.int64)
-        for number, group in enumerate(bins.bins):
-            joined[list(group)] = number
-        by, ordered = control.by, False
+        joined, by, ordered = bins.bin_of_base(), control.by, False
         if len(by.clique) == 1:
             # One column is counted by its bins, so that what is joined has the noise of one cell.
             (name,) = by.clique

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -99,16 +100,12 @@ def cut(found: CodeSemantics, starts: Sequence[Fraction], *, place: str) -> Grou
             f"{place}: the edges of column {name!r} begin at {float(starts[0]):g}, its values at {float(first[0]):g}.",
             hint="let the first edge be the lowest value, so that every row has a group",
         )
-    codes = {value: level for level, value in enumerate(first)}
-    if torn := [edge for edge in starts[1:] if edge not in codes]:
+    if torn := sorted(set(starts[1:]) - set(first)):
         raise SchemaError(
             f"{place}: {float(torn[0]):g} is not where a value or bin of column {name!r} begins.",
             hint=f"cut where its bins do, {_nearest(torn[0], first)}, or give the column edges of which it is one",
         )
-    groups = np.zeros(found.levels, dtype=np.int64)
-    for edge in starts[1:]:
-        groups[codes[edge] :] += 1
-    return Grouping(name, (*groups.tolist(), *range(len(starts), len(starts) + found.size - found.levels)))
+    return _group_levels(found, [bisect(starts, value) - 1 for value in first])
 
 
 def _nearest(edge: Fraction, first: Sequence[Fraction]) -> str:
@@ -132,8 +129,13 @@ def wide(found: CodeSemantics, width: Fraction, *, place: str) -> Grouping:
         )
     first = _firsts(found)
     dense = np.unique([(value - first[0]) // width for value in first], return_inverse=True)[1]
-    specials = range(int(dense[-1]) + 1, int(dense[-1]) + 1 + found.size - found.levels)
-    return Grouping(name, (*dense.tolist(), *specials))
+    return _group_levels(found, dense.tolist())
+
+
+def _group_levels(found: CodeSemantics, groups: Sequence[int]) -> Grouping:
+    """Return groups of the levels of an ordered column; each special code is one of its own after them."""
+    last = groups[-1]
+    return Grouping(found.column.name, (*groups, *range(last + 1, last + 1 + found.size - found.levels)))
 
 
 def _firsts(found: CodeSemantics) -> list[Fraction]:

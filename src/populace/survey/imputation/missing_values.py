@@ -171,18 +171,19 @@ class _NoisyTables:
         width = half_width(spread, noise=noise, other=other)
         # Heavy tails have no use for a variance: the width of an interval, in the units of normal errors.
         alone = noise.deviation if other is None else half_width(None, noise=noise, other=other) / 1.96
-        return Estimate.within(
-            self._possible(estimand),
+        found = Estimate(
             query=estimand.query,
             group=estimand.group,
-            value=value,
-            interval=(value - width, value + width),
-            sampling=math.sqrt(sampling),
-            imputation=None if imputation is None else math.sqrt(imputation),
-            privacy=alone,
+            estimate=value,
+            sampling_error=math.sqrt(sampling),
+            imputation_error=None if imputation is None else math.sqrt(imputation),
+            privacy_error=alone,
+            low=value - width,
+            high=value + width,
             degrees=spread.degrees,
             note=note if imputation is not None else f"{note}; {notes.IMPUTATION_NOT_ESTIMABLE}",
         )
+        return found.clip_to(*self._possible(estimand))
 
     def _possible(self, estimand: Estimand) -> tuple[float, float]:
         """Return between which numbers the truth lies, whatever the rows."""
