@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 
 import numpy as np
 
@@ -71,23 +70,15 @@ class MatchedRows:
     labels: Ints
     values: Ints
 
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return len(self.places)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Recipients:
-    """The incomplete rows of one place, and where the order of their donors ends."""
+    """The incomplete rows of one place, their donors in order, and where that order ends."""
 
-    place: int
     rows: Ints  # which incomplete rows
-    whole: Ints  # complete rows that are donors of all of them
-    block: Ints  # complete rows of the last place in the order, of which `take` are donors, by label
-    take: int
-    distance: int  # of the block, or endless while a further complete row would be a donor anywhere
-    last: int  # the block's place, if it has one
+    donors: Ints  # complete rows, k for each of them; −1 where there are too few
+    distance: int  # of the last donors, or endless while a further complete row would be a donor anywhere
+    last: int  # the place of the last donors, if there are enough
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,15 +103,9 @@ class NearestNeighbours:
 
     def donors(self, complete: MatchedRows, *, incomplete: MatchedRows) -> Ints:
         """Return which complete rows each incomplete row takes its value from; −1 where there are too few."""
-        found = np.full((incomplete.size, self.k), -1, dtype=np.int64)
+        found = np.full((len(incomplete.places), self.k), -1, dtype=np.int64)
         for each in self._classes(complete, incomplete):
-            taken = len(each.whole)
-            found[each.rows, :taken] = each.whole
-            if each.take:
-                chosen = self._choose_donors(
-                    complete.labels[each.block], incomplete.labels[each.rows], each.take
-                )
-                found[each.rows, taken : taken + each.take] = each.block[chosen]
+            found[each.rows] = each.donors
         return found
 
     def max_changed(self, complete: MatchedRows, *, incomplete: MatchedRows) -> int:
@@ -129,121 +114,47 @@ class NearestNeighbours:
         Exact in all cases: a complete row leaves; one comes where there are complete rows, where there are only
         incomplete ones, or where there is none; an incomplete row comes or leaves. Proof: docs/proofs/nearest.md
         """
-        donors = self.donors(complete, incomplete=incomplete)
-        left = np.bincount(donors[donors >= 0], minlength=1)
-        return max(1, int(left.max()), self._most_taken(complete, incomplete))
-
-    def _most_taken(self, complete: MatchedRows, incomplete: MatchedRows) -> int:
-        """Return how many incomplete rows a further complete row can become a donor of."""
         classes = list(self._classes(complete, incomplete))
+        left = np.zeros(len(complete.places), dtype=np.int64)
+        for each in classes:
+            np.add.at(left, each.donors[each.donors >= 0], 1)
+        return max(1, int(left.max(initial=0)), self._most_taken(classes, complete, incomplete))
+
+    def _most_taken(self, classes: list[_Recipients], complete: MatchedRows, incomplete: MatchedRows) -> int:
+        """Return how many incomplete rows a further complete row, added anywhere, can become a donor of."""
         everywhere = sum(len(each.rows) for each in classes if each.distance == _INFINITE)
-        near = _NewDonor(
-            scheme=self,
-            classes=[each for each in classes if each.distance < _INFINITE],
-            complete=complete,
-            incomplete=incomplete,
-        )
-        return everywhere + near.most()
-
-    def _choose_donors(self, block: Ints, labels: Ints, take: int) -> Ints:
-        """Return which of a block's labels, in order, come first for rows with these labels."""
-        start = (
-            np.searchsorted(block, labels, side="right")
-            if self.ties is TieBreak.NEXT
-            else np.zeros_like(labels)
-        )
-        return (start[:, None] + np.arange(take)) % len(block)
-
-    def _classes(self, complete: MatchedRows, incomplete: MatchedRows) -> Iterator[_Recipients]:
-        """Split incomplete rows by place, and find where the order of their donors ends."""
-        homes, stock = _group_by_place(complete)
-        wanting, groups = _group_by_place(incomplete)
-        step = max(1, _MAX_DISTANCE_CELLS // max(1, len(homes)))
-        for start in range(0, len(wanting), step):
-            chunk = wanting[start : start + step]
-            distances = self.space.distances(chunk, homes)
-            for place, rows, row in zip(chunk, groups[start : start + step], distances, strict=True):
-                yield self._class(int(place), rows, row, homes=homes, stock=stock)
-
-    def _class(
-        self, place: int, rows: Ints, distances: Ints, *, homes: Ints, stock: list[Ints]
-    ) -> _Recipients:
-        nearest = _smallest(distances, self.k)  # nearest places, by distance and place: k of them hold k rows
-        full = np.cumsum([len(stock[one]) for one in nearest])
-        none = np.empty(0, dtype=np.int64)
-        if not len(full) or full[-1] < self.k:
-            return _Recipients(place, rows, np.concatenate([none, *stock]), none, 0, _INFINITE, -1)
-        end = int(np.searchsorted(full, self.k))
-        last = nearest[end]
-        whole = np.concatenate([none, *(stock[one] for one in nearest[:end])])
-        take, distance = self.k - len(whole), int(distances[last])
-        return _Recipients(place, rows, whole, stock[last], take, distance, int(homes[last]))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _NewDonor:
-    """Incomplete rows with enough donors: which of them a further complete row, at any place, becomes a donor of.
-
-    A row with k donors at its own place is only reached from there. The others are hungry: all places may reach them.
-    """
-
-    scheme: NearestNeighbours
-    classes: list[_Recipients]
-    complete: MatchedRows
-    incomplete: MatchedRows
-
-    @cached_property
-    def hungry(self) -> list[_Recipients]:
-        """Classes whose donors end at another place."""
-        return [each for each in self.classes if each.distance]
-
-    @cached_property
-    def _fed(self) -> tuple[Ints, list[_Recipients]]:
-        """The places of the others, in order, and these classes."""
-        fed = sorted((each for each in self.classes if not each.distance), key=lambda each: each.place)
-        return np.array([each.place for each in fed], dtype=np.int64), fed
-
-    def most(self) -> int:
-        """Return the most rows that one complete row, added anywhere, becomes a donor of."""
-        if not self.hungry:
-            return max((self._by_label([each]) for each in self.classes), default=0)
-        places, step = self.scheme.space.places, max(1, _MAX_DISTANCE_CELLS // len(self.hungry))
-        chunks = (np.arange(start, min(start + step, places)) for start in range(0, places, step))
-        return max(self._most_at(chunk) for chunk in chunks)
-
-    def _most_at(self, places: Ints) -> int:
-        """Return the same for some consecutive places."""
-        low = int(places[0])
-        ends, lasts, sizes = self._limits
-        distances = self.scheme.space.distances(np.array([each.place for each in self.hungry]), places)
-        reached = sizes @ ((distances < ends) | ((distances == ends) & (places < lasts)))
+        near = [each for each in classes if each.distance < _INFINITE]
+        taken = np.zeros(self.space.places, dtype=np.int64)
         # Where a row would stand among the last donors, labels decide.
-        by_label: dict[int, list[_Recipients]] = {}
-        for one, where in zip(*np.nonzero(places == lasts), strict=True):
-            by_label.setdefault(int(where), []).append(self.hungry[one])
-        homes, fed = self._fed
-        for one in range(*np.searchsorted(homes, [low, low + len(places)])):
-            by_label.setdefault(int(homes[one]) - low, []).append(fed[one])
-        for where, classes in by_label.items():
-            reached[where] += self._by_label(classes)
-        return int(reached.max())
+        by_last: dict[int, list[_Recipients]] = {}
+        for each in near:
+            by_last.setdefault(each.last, []).append(each)
+        for place, level in by_last.items():
+            own = np.concatenate([incomplete.labels[each.rows] for each in level])
+            last = np.concatenate([complete.labels[each.donors[:, -1]] for each in level])
+            taken[place] = self._most_by_label(own, last)
+        # A row with k donors at its own place is only reached from there. All places may reach the others.
+        hungry = [each for each in near if each.distance]
+        homes = incomplete.places[[each.rows[0] for each in hungry]]
+        ends, lasts = (
+            np.array([part]).T for part in ([h.distance for h in hungry], [h.last for h in hungry])
+        )
+        sizes = np.array([len(each.rows) for each in hungry])
+        step = max(1, _MAX_DISTANCE_CELLS // max(1, len(hungry)))
+        for start in range(0, len(taken) if hungry else 0, step):
+            places = np.arange(start, min(start + step, len(taken)))
+            distances = self.space.distances(homes, places)
+            taken[places] += sizes @ ((distances < ends) | ((distances == ends) & (places < lasts)))
+        return everywhere + int(taken.max())
 
-    @cached_property
-    def _limits(self) -> tuple[Ints, Ints, Ints]:
-        ends = np.array([[each.distance] for each in self.hungry], dtype=np.int64)
-        lasts = np.array([[each.last] for each in self.hungry], dtype=np.int64)
-        return ends, lasts, np.array([len(each.rows) for each in self.hungry], dtype=np.int64)
-
-    def _by_label(self, classes: list[_Recipients]) -> int:
-        """Return the most rows for which one label comes before the last label that is a donor.
+    def _most_by_label(self, own: Ints, last: Ints) -> int:
+        """Return the most rows, of these labels, for which one label comes before that of their last donor.
 
         A label below all others comes first for everyone. Under NEXT a row with label a, whose last donor has b, is
         reached by labels between a and b or, if b ≤ a, by those above a and those below b.
         """
-        if self.scheme.ties is TieBreak.LOWEST:
-            return sum(len(each.rows) for each in classes)
-        own = np.concatenate([self.incomplete.labels[each.rows] for each in classes])
-        last = np.concatenate([self._last_labels(each) for each in classes])
+        if self.ties is TieBreak.LOWEST:
+            return len(own)
         marks = np.unique(np.concatenate([own, last]))
         # Gap g is below marks[g]; the last one is above all marks.
         begin, end = np.searchsorted(marks, own) + 1, np.searchsorted(marks, last) + 1
@@ -251,10 +162,37 @@ class _NewDonor:
         change[0] += np.count_nonzero(last <= own)
         return int(np.cumsum(change[: len(marks) + 1]).max())
 
-    def _last_labels(self, each: _Recipients) -> Ints:
-        block = self.complete.labels[each.block]
-        chosen = self.scheme._choose_donors(block, self.incomplete.labels[each.rows], each.take)
-        return block[chosen[:, -1]]
+    def _classes(self, complete: MatchedRows, incomplete: MatchedRows) -> Iterator[_Recipients]:
+        """Split incomplete rows by place, and find their donors."""
+        homes, stock = _group_by_place(complete)
+        wanting, groups = _group_by_place(incomplete)
+        step = max(1, _MAX_DISTANCE_CELLS // max(1, len(homes)))
+        for start in range(0, len(wanting), step):
+            distances = self.space.distances(wanting[start : start + step], homes)
+            for rows, away in zip(groups[start : start + step], distances, strict=True):
+                # The nearest places, by distance and place: k of them hold k rows, if there are so many.
+                nearest = _smallest(away, self.k)
+                full = np.cumsum([0, *(len(stock[one]) for one in nearest)])
+                donors = np.full((len(rows), self.k), -1, dtype=np.int64)
+                end = int(np.searchsorted(full[1:], self.k))
+                for one, taken in zip(nearest[:end], full[:end], strict=True):
+                    donors[:, taken : taken + len(stock[one])] = stock[one]
+                if full[-1] < self.k:
+                    yield _Recipients(rows=rows, donors=donors, distance=_INFINITE, last=-1)
+                    continue
+                last = nearest[end]
+                chosen = self._choose(complete.labels[stock[last]], incomplete.labels[rows])
+                donors[:, full[end] :] = stock[last][chosen[:, : self.k - full[end]]]
+                yield _Recipients(rows=rows, donors=donors, distance=int(away[last]), last=int(homes[last]))
+
+    def _choose(self, block: Ints, labels: Ints) -> Ints:
+        """Return the k of a block's labels, in order, that come first for rows with these labels."""
+        start = (
+            np.searchsorted(block, labels, side="right")
+            if self.ties is TieBreak.NEXT
+            else np.zeros_like(labels)
+        )
+        return (start[:, None] + np.arange(self.k)) % len(block)
 
 
 def _group_by_place(rows: MatchedRows) -> tuple[Ints, list[Ints]]:
