@@ -181,16 +181,13 @@ class ImputedRows:
     @cached_property
     def _sides(self) -> tuple[MatchedRows, MatchedRows]:
         """The complete rows and the incomplete ones."""
-        places, labels = self._places, label_rows(self.rows, key=self.key)
-        known, wanting = self._known, self._wanting
-        return (
-            MatchedRows(places=places[known], labels=labels[known], values=self._values[known]),
-            MatchedRows(
-                places=places[wanting],
-                labels=labels[wanting],
-                values=np.zeros(np.count_nonzero(wanting), dtype=np.int64),
-            ),
+        places = cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
+        labels = label_rows(self.rows, key=self.key)
+        complete, incomplete = (
+            MatchedRows(places=places[side], labels=labels[side], values=self._values[side])
+            for side in (self._known, self._wanting)
         )
+        return complete, incomplete
 
     @cached_property
     def _scheme(self) -> NearestNeighbours:
@@ -200,10 +197,6 @@ class ImputedRows:
             ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
         )
         return NearestNeighbours(space=space, k=donors.k, ties=donors.ties)
-
-    @property
-    def _places(self) -> Ints:
-        return cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
 
     @cached_property
     def _numbers(self) -> Floats:

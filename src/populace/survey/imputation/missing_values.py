@@ -72,7 +72,7 @@ def estimate_missing(
         most, moved = _bound_parts(question)
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
         draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
-        found.append(tables.estimate_imputed(estimand, inside, answer=float(answer), draws=draws))
+        found.append(tables.estimate(estimand, inside, filled=(float(answer), draws)))
     return tuple(found)
 
 
@@ -124,36 +124,28 @@ class _NoisyTables:
             alone=float(np.max(lost, initial=0.0, where=(known < 2 * self._unsure) & (lost > surely))),
         )
 
-    def estimate(self, estimand: Estimand, inside: Truth) -> Estimate:
-        """Return the estimate of an estimand from cells alone."""
-        cells = self._cells(estimand, inside)
-        if cells is None:
-            return make_suppressed_row(estimand.query, group=estimand.group)
-        note = notes.COMPLETE_CASES if self.plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
-        return self._make_row(
-            estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
-        )
-
-    def estimate_imputed(
-        self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats
+    def estimate(
+        self, estimand: Estimand, inside: Truth, *, filled: tuple[float, Floats] | None = None
     ) -> Estimate:
-        """Return the estimate of an estimand from an answer about filled rows, whose noise has these draws."""
-        cells = self._cells(estimand, inside)
+        """Return the estimate of an estimand from cells, or from an answer about filled rows and draws of its noise."""
+        plan, cells = self.plan, self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        of_frame = cells_where(estimand.where, by=self.plan.frame, schema=self.plan.schema)
+        if filled is None:
+            note = notes.COMPLETE_CASES if plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
+            return self._make_row(
+                estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
+            )
+        answer, draws = filled
+        of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
         rows = self.sums[CellSum.SIZE, None]
         size = max(1.0, float(rows.values[of_frame].sum()))
         low, high = self._possible(estimand)
         value = min(max(answer / size, low), high)
         weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
+        noise = NoiseTerms.of(rows.mechanism, weights=weights)
         return self._make_row(
-            estimand,
-            cells,
-            value=value,
-            noise=NoiseTerms.of(rows.mechanism, weights=weights),
-            other=draws / size,
-            note=notes.NEAREST_DONORS,
+            estimand, cells, value=value, noise=noise, other=draws / size, note=notes.NEAREST_DONORS
         )
 
     def _make_row(

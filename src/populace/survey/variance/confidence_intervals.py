@@ -165,6 +165,15 @@ class SamplingVariance:
         return np.exp(np.interp(_midpoints(), middles / share.sum(), grid))[permute_draws(40)]
 
 
+def errors_in_margin(degrees: float) -> float:
+    """Return how many standard errors of so many degrees of freedom an interval reaches to both sides.
+
+    >>> round(errors_in_margin(5), 2)
+    2.57
+    """
+    return float(special.stdtrit(degrees, (1 + LEVEL) / 2))
+
+
 def half_width(spread: SamplingVariance | None, *, noise: NoiseTerms, other: Floats | None = None) -> float:
     """Return the margin of error: how far the truth is from an estimate at most, in 95 % of all cases.
 

@@ -24,7 +24,7 @@ from populace.survey.estimate_notes import NO_ROWS, SAMPLE_ONLY
 from populace.survey.estimate_result import Estimate, Group
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.variance import statistics_of_totals as functions
-from populace.survey.variance.confidence_intervals import LEVEL
+from populace.survey.variance.confidence_intervals import errors_in_margin
 from populace.survey.variance.sampled_rows import Function, SampledRows
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
@@ -99,7 +99,7 @@ def _estimate_group(rows: SampledRows, query: Query, *, members: Truth, group: G
             yield Estimate(query=query.name, group=own, estimate=None, note=NO_ROWS)
             continue
         error = math.sqrt(max(square, 0.0)) if math.isfinite(square) else math.nan
-        wide = _margin(rows.degrees) * error if rows.degrees > 0 else math.inf
+        wide = errors_in_margin(rows.degrees) * error if rows.degrees > 0 else math.inf
         yield _make_estimate(
             query, own, value, error=error, low=value - wide, high=value + wide, degrees=rows.degrees
         )
@@ -167,17 +167,10 @@ def _estimate_quantile(
     error = math.sqrt(
         max(float(rows.variance(found, terms=terms, members=members, function=functions.shares)[0]), 0.0)
     )
-    wide = _margin(rows.degrees)
+    wide = errors_in_margin(rows.degrees)
     low, high = (at(float(found.values[0, 0]) + side * wide * error) for side in (-1, 1))
     own = (high - low) / (2 * wide)
     return _make_estimate(query, group, middle, error=own, low=low, high=high, degrees=rows.degrees)
-
-
-def _margin(degrees: float) -> float:
-    """Return how many standard errors an interval reaches to both sides."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
 def _make_estimate(
