@@ -15,7 +15,7 @@ from populace.core.marginals import Marginal
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential
-from populace.privacy.sensitivity.nn_donors import TieBreak
+from populace.privacy.sensitivity.nn_imputation import TieBreak
 from populace.privacy.sensitivity.poststratification import (
     Bin,
     Binning,

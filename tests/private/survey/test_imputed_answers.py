@@ -15,8 +15,7 @@ import pytest
 from populace.core.errors import SchemaError, UsageError
 from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.interval_arithmetic import bounds
-from populace.privacy.sensitivity.nn_donors import TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.private.survey import imputed_answers as imputed
 from populace.private.survey.imputed_answers import ImputedRows, check, label_rows
 from populace.schema.columns.column import CategoricalColumn

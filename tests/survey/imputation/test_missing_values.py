@@ -16,13 +16,13 @@ from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.fixed_point import LOG_STEPS
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.privacy.sensitivity.nn_donors import (
+from populace.privacy.sensitivity.nn_imputation import (
+    DonorValue,
     MatchedRows,
     MatchingSpace,
     NearestNeighbours,
     TieBreak,
 )
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
 from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import LN_2
 from populace.private.survey.exact_sums import add_up

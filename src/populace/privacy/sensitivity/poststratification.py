@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import chain
 from typing import Any
 
@@ -96,10 +97,7 @@ def smooth_weight_bound(bins: Sequence[Bin], *, beta: Fraction) -> arb:
         for each, values in zip(bins, found, strict=True)
         for steps in np.flatnonzero(values >= least)
     )
-    highest = next(near)
-    for other in near:
-        highest = highest.max(other)
-    return highest
+    return reduce(arb.max, near)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,12 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
-from populace.privacy.sensitivity.nn_donors import MatchedRows, MatchingSpace, NearestNeighbours
-from populace.privacy.sensitivity.nn_imputation_bounds import (
+from populace.privacy.sensitivity.nn_imputation import (
     DonorValue,
+    MatchedRows,
+    MatchingSpace,
     Membership,
+    NearestNeighbours,
     frequency_bound,
     mean_bound,
     variance_bound,
@@ -271,7 +273,7 @@ def label_rows(rows: SurveyRows, *, key: str = "") -> Ints:
     """
     columns = [_bits(rows.codes[name]) for name in sorted(rows.codes)]
     columns += [_bits(rows.numbers[name]) for name in sorted(rows.numbers)]
-    start = _start(key)
+    start = _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
     content = _mix(*columns, start=start)
     order = np.argsort(content, kind="stable")
     new = _differs([content], order)
@@ -304,11 +306,6 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
         return column.astype(np.uint64)
     plain = np.where(np.isnan(column), np.nan, column + 0.0)
     return plain.astype(np.float64).view(np.uint64)
-
-
-def _start(key: str) -> int:
-    """Return where the mixing starts under a key."""
-    return _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
 
 
 def _mix(*columns: Hashes, start: int) -> Hashes:

@@ -16,8 +16,7 @@ from populace.core.errors import ResourceError, SchemaError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
-from populace.privacy.sensitivity.nn_donors import TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.schema.bounded_parsing import parse_toml
 from populace.schema.conditions.code_semantics import CodeSemantics

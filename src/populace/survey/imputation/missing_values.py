@@ -21,8 +21,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_donors import MatchingSpace, TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import Membership, mean_bound
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace, Membership, TieBreak, mean_bound
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimate, make_suppressed_row

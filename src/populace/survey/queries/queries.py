@@ -68,7 +68,9 @@ class Query:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statistic", _parse_statistic(self.statistic))
-        self._refuse_text("by", self.by)
+        given: object = self.by
+        if isinstance(given, str):
+            raise self._error(f"by is the text {given!r}.", hint=f"give a list of columns: by=[{given!r}]")
         object.__setattr__(self, "by", tuple(self.by))
         shares = self.p if isinstance(self.p, list | tuple) else (self.p,)
         object.__setattr__(self, "p", tuple(self._number("p", each) for each in shares))
@@ -171,12 +173,6 @@ class Query:
 
     def _error(self, text: str, *, hint: str) -> SchemaError:
         return SchemaError(f"{self.place}: {text}", hint=hint)
-
-    def _refuse_text(self, key: str, given: object) -> None:
-        if isinstance(given, str):
-            raise self._error(
-                f"{key} is the text {given!r}.", hint=f"give a list of columns: {key}=[{given!r}]"
-            )
 
     def _number(self, key: str, value: object) -> Fraction:
         found = to_fraction(value)

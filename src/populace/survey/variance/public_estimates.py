@@ -86,14 +86,13 @@ def _estimate_group(rows: SampledRows, query: Query, *, members: Truth, group: G
             yield _estimate_quantile(rows, query, p=float(p), members=members, group=own)
         return
     terms, function = _row_terms(rows, query, members=members)
-    found = function((rows.weight @ terms)[None])
-    variance = rows.variance(found, terms=terms, members=members, function=function)
+    values, variance = rows.estimate(terms, members=members, function=function)
     labels: list[Group] = [()]
     if query.values and query.column is not None:
         scale = columns.scale(rows.design.schema, query.column, place=query.place)
         labels = [((query.column, text),) for text in columns.values(scale)]
     # A proportion that meets a condition has a second number: the share that does not.
-    for label, value, square in zip(labels, found.values[0].tolist(), variance.tolist(), strict=False):
+    for label, value, square in zip(labels, values.tolist(), variance.tolist(), strict=False):
         own = (*group, *label)
         if not math.isfinite(value):
             yield Estimate(query=query.name, group=own, estimate=None, note=NO_ROWS)
@@ -163,12 +162,10 @@ def _estimate_quantile(
     middle = at(p)
     below = (members & (values <= middle)).astype(np.float64)
     terms = np.stack([below, members - below], axis=1)
-    found = functions.shares((rows.weight @ terms)[None])
-    error = math.sqrt(
-        max(float(rows.variance(found, terms=terms, members=members, function=functions.shares)[0]), 0.0)
-    )
+    shares, variance = rows.estimate(terms, members=members, function=functions.shares)
+    error = math.sqrt(max(float(variance[0]), 0.0))
     wide = errors_in_margin(rows.degrees)
-    low, high = (at(float(found.values[0, 0]) + side * wide * error) for side in (-1, 1))
+    low, high = (at(float(shares[0]) + side * wide * error) for side in (-1, 1))
     own = (high - low) / (2 * wide)
     return _make_estimate(query, group, middle, error=own, low=low, high=high, degrees=rows.degrees)
 

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_donors import (
+from populace.privacy.sensitivity.nn_imputation import (
+    DonorValue,
     MatchedRows,
     MatchingSpace,
+    Membership,
     NearestNeighbours,
     TieBreak,
-)
-from populace.privacy.sensitivity.nn_imputation_bounds import (
-    DonorValue,
-    Membership,
     frequency_bound,
     mean_bound,
     variance_bound,
@@ -168,7 +166,7 @@ def test_changes_and_smoothness(seed):
 
 def test_chunks_change_nothing(monkeypatch):
     found = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
-    monkeypatch.setattr("populace.privacy.sensitivity.nn_donors._MAX_DISTANCE_CELLS", 2)
+    monkeypatch.setattr("populace.privacy.sensitivity.nn_imputation._MAX_DISTANCE_CELLS", 2)
     again = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
     assert found == again
 
