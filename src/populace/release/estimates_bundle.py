@@ -26,7 +26,7 @@ from populace.release.statement.survey_limitations import list_survey_limitation
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
-from populace.survey.estimate_result import Estimate
+from populace.survey.estimate_result import NUMBER_COLUMNS, Estimate
 from populace.survey.estimates_first_format import read_first_format, write_first_format, write_first_note
 from populace.survey.json_codec import decode_json, encode_json
 from populace.survey.queries.queries import Queries, Query
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from populace.release.report.estimates_report import EstimatesDocument
 
 ESTIMATES_FORMAT = 2
-ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
-NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
