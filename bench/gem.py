@@ -33,7 +33,7 @@ from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
-from populace.methods.literature.gem import gem_model as mixture
+from populace.methods.literature.gem import gem as mixture
 from populace.methods.literature.gem import gem_network as generator
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.noise.entropy import RehearsalEntropy

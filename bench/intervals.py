@@ -236,7 +236,9 @@ def whole(method: str, *, runs: int) -> bool:
     columns = {name: described.columns[name] for name in COLUMNS}
     income = columns["income"]
     shared = income.common_fields() | {"origin": Origin.DECLARED, "labels": {}, "beyond": income.beyond}
-    columns["income"] = UnknownBins(min=Fraction(income.min), max=Fraction(income.max), whole=True, **shared)
+    columns["income"] = UnknownBins(
+        min=Fraction(income.min), max=Fraction(income.max), of=type(income), **shared
+    )
     schema, covered = replace(described, columns=columns, zeros=zeros), Covered()
     cells = {name: table[name] for name in schema.columns}
     begun = time.perf_counter()

@@ -20,6 +20,7 @@ import argparse
 import statistics
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -35,7 +36,7 @@ from populace.api.synthesize import synthesize
 from populace.core.marginals import Marginal
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.literature.mwem import MwemConfig
+from populace.methods.literature.mwem import MWEM_CONFIG
 from populace.methods.mst import MstConfig
 from populace.private.public_table import read_public
 from populace.schema.schema import Schema
@@ -51,7 +52,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "mwem": ("mwem", {}),
     "mwem, columns 50%": (
         "mwem",
-        {"literature.mwem.MWEM_CONFIG": MwemConfig(column_share=Fraction(50, 100))},
+        {"literature.mwem.MWEM_CONFIG": replace(MWEM_CONFIG, column_share=Fraction(50, 100))},
     ),
     "field-groups": ("field-groups", {}),
     "independent": ("independent", {}),

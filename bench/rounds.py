@@ -37,8 +37,7 @@ from mst_vs_mbi import count, read
 
 from populace.api.measure import measure
 from populace.core.marginals import Clique, Domain, Marginal
-from populace.inference.fit.estimator import Estimator
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import Estimator, fit_least_squares
 from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement

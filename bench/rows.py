@@ -27,7 +27,7 @@ import numpy as np
 from mst_vs_mbi import count, measure, read, spanning_tree
 
 from populace.core.marginals import Clique, Domain, Marginal
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.sampling.draw_rows import draw_rows

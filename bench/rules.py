@@ -98,7 +98,7 @@ def acs_broken(table: pd.DataFrame, real: pd.DataFrame) -> Counts:
 
 
 def sample(place: Path) -> Ruled:
-    from populace.simulation.population_schema import LABOUR_FORCE, POPULATION_SCHEMA
+    from populace.simulation.population import LABOUR_FORCE, POPULATION_SCHEMA
     from populace.simulation.sample_survey import simulate_survey as survey
 
     table, schema = survey()

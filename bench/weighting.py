@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy.special import softmax
 
 from populace.core.marginals import Counts, Grouping, Marginal
 from populace.privacy.accounting.budget import Budget
@@ -24,11 +25,10 @@ from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Exponential, Noise
 from populace.privacy.sensitivity.poststratification import (
     Binning,
-    binning_probabilities,
-    binning_score_rate,
     binning_score_sensitivity,
 )
 from populace.privacy.smooth.smooth_noise import SmoothNoise
+from populace.private.survey.survey_rows import SurveyRows
 from populace.private.survey.weighted_answers import answer, scores
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.row_filter import RowFilter
@@ -133,14 +133,6 @@ class Census:
         )
 
 
-@dataclass
-class Rows:
-    """What is read of a sample."""
-
-    codes: dict[str, np.ndarray]
-    numbers: dict[str, np.ndarray]
-
-
 class Drawn:
     """One sample, behind the questions of the barrier, with noise of the same laws from a seeded generator."""
 
@@ -166,8 +158,8 @@ class Drawn:
         drawn = np.rint(self.rng.laplace(scale=float(noise.scale), size=exact.size)).astype(np.int64)
         return (exact + drawn).reshape(shape)
 
-    def read(self) -> Rows:
-        return Rows({name: codes[self.rows] for name, codes in self.census.codes.items()}, {})
+    def read(self) -> SurveyRows:
+        return SurveyRows({name: codes[self.rows] for name, codes in self.census.codes.items()}, {})
 
     def smooth(self, question: WeightedQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         value, bound = answer(self.read(), question, self.schema)
@@ -181,10 +173,8 @@ class Drawn:
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
         sensitivity = binning_score_sensitivity(question.binnings, populations=question.populations)
-        likely = binning_probabilities(
-            scores(self.read(), question, self.schema),
-            rate=binning_score_rate(mechanism.epsilon, sensitivity=sensitivity),
-        )
+        rate = mechanism.epsilon / (2 * sensitivity)
+        likely = softmax([float(rate * score) for score in scores(self.read(), question, self.schema)])
         return int(self.rng.choice(len(likely), p=likely))
 
 

@@ -53,7 +53,7 @@ def run() -> dict[str, Any]:
     """Return the counts of the truth and of one release of each program, and the errors of all pairs of columns."""
     import populace as pp
     from populace.private.read.rows_to_codes import open_source, read_codes
-    from populace.release.report.bin_labels import join_labels, label_bins
+    from populace.release.report.bars import join_labels, label_bins
     from populace.simulation.population import simulate_population
 
     table, schema = simulate_population()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.csv
 import pytest
 
-from populace.simulation.population_schema import POPULATION_SCHEMA
+from populace.simulation.population import POPULATION_SCHEMA
 from populace.simulation.sample_survey import simulate_survey
 from tests.helpers import small_survey
 

@@ -33,7 +33,7 @@ def rows(seed):
 def small(monkeypatch):
     """Memory for a thousand rows, four times over, of one table."""
     most = room._fixed_bytes(SCHEMA) + room.COPIES_HELD * PER_ROW * 1000
-    monkeypatch.setattr(room, "_memory", lambda: most)
+    monkeypatch.setattr(room, "memory_limit", lambda: most)
 
 
 @pytest.mark.parametrize(

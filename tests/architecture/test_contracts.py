@@ -22,7 +22,7 @@ PLANTS = {
         "post-processing",
     ),
     "infer imports private": (
-        "inference/fit/least_squares_fit.py",
+        "inference/fit/estimator.py",
         "from populace.private import private_table",
         "post-processing",
     ),

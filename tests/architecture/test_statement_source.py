@@ -17,7 +17,7 @@ from populace.privacy.ledger.ledger import Ledger, Run
 from populace.privacy.ledger.run_record import PublicTable, RunRecord
 from populace.release.bundle import Release
 from populace.release.row_selection import RowCountOrigin, RowSelection
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import compute_statement
 from populace.schema.schema import Schema
 

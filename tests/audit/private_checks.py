@@ -252,7 +252,7 @@ def check_books() -> None:
     half = spend_of(DiscreteLaplace(Fraction(16)), answers=1, l1=4, l2_squared=16)
     run.charge(half)
     refuses(lambda: run.charge(half, half))
-    assert run.spent == Fraction(1, 4)
+    assert run.record().used == Fraction(1, 4)
     refuses(lambda: run.finish(returned=(Fraction(3, 10), Fraction(0))))
     run.finish(returned=(Fraction(1, 4), Fraction(0)))
     assert workspace.account("d").left_epsilon == Fraction(3, 4)
@@ -260,7 +260,7 @@ def check_books() -> None:
     other = reserved(workspace, plan=Adaptivity.ADAPTIVE, epsilon=Fraction(1, 4), delta=tenth, keys=tenth / 2)
     refuses(lambda: reserved(workspace, epsilon=Fraction(1, 4), delta=tenth / 100))
     refuses(lambda: reserved(workspace, epsilon=Fraction(1, 4), delta=0, unit=PrivacyUnit(id="p")))
-    assert other.budget.cap == Budget.of(Fraction(1, 4), tenth / 2, unit=PrivacyUnit()).cap
+    assert other.record().budget.cap == Budget.of(Fraction(1, 4), tenth / 2, unit=PrivacyUnit()).cap
     whole = Budget.of(Fraction(1, 4), tenth, unit=PrivacyUnit()).cap
     refuses(lambda: replace(other.record(), cap=whole).check())
     mechanism = PartitionSelection(DiscreteLaplace(Fraction(100)), 400)

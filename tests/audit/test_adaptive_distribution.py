@@ -16,10 +16,9 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Candidates, Marginal
-from populace.core.transcript import Transcript
 from populace.methods.adaptive.adaptive import ADAPTIVE
 from tests.audit import mechanism_mutants as mutants
-from tests.audit.replay import NoisyAnswer
+from tests.audit.replay import NoisyAnswer, Transcript
 from tests.audit.transcripts import Case, whole_run
 
 CASE = Case(method="adaptive", sizes=(2, 2), epsilon="1", delta="1e-2")

@@ -24,9 +24,9 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.schema.codec.within_bin_draws import draw_values
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn, TimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import BinDensity
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
 from tests.audit.replay import LeakError, RecordingNoise

@@ -19,15 +19,14 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Marginal
-from populace.core.transcript import Transcript
-from populace.methods.stability.stability import STABILITY
+from populace.methods.stability import STABILITY
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, EpsilonDeltaGaussian, Spend
 from populace.privacy.accounting.partition_selection import delta_price
 from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.audit import mechanism_mutants as mutants
-from tests.audit.replay import NoisyAnswer
+from tests.audit.replay import NoisyAnswer, Transcript
 from tests.audit.transcripts import Case, whole_run
 
 UNITS = [

@@ -26,7 +26,6 @@ from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.split_key import Split, SplitKey
 from populace.private import secret_split as pieces
-from populace.private import split_files as piece_files
 from populace.private.barrier import Barrier
 from populace.private.read import value_counts as values
 from populace.private.read.value_counts import select_first_rows
@@ -289,9 +288,9 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("split", pieces._label_by_content, 'seen[content].to_bytes(8, "big")', 'row.to_bytes(8, "big")'),
     (
         "split",
-        piece_files.write_split_files,
+        pieces._split_by_id,
         "split.pieces([text.encode() for text in present], key=key)",
-        "np.arange(len(present)) % len(paths)",
+        "np.arange(len(present)) % len(split.shares)",
     ),
 ]
 

@@ -80,7 +80,7 @@ def test_every_verb_declares_what_a_unit_moves(tmp_path):
     asked.measure([Marginal(("a",)), Marginal(("b",))], noise=DiscreteGaussian(Fraction(10**4)))
     asked.score(candidates(), noise=DiscreteGaussian(Fraction(10**5)))
     asked.choose(candidates(), among=[0, 1], mechanism=Exponential(Fraction(1, 10)))
-    booked = {r.spend.verb: r.spend for r in run.spends()}
+    booked = {r.spend.verb: r.spend for r in run.record().spends}
     assert (booked["measure"].answers, booked["measure"].l1, booked["measure"].l2_squared) == (
         2,
         unit.marginal_l1,
@@ -110,7 +110,7 @@ def test_the_filter_knows_no_tolerance(tmp_path):
     with pytest.raises(OverBudget):
         run.charge(spend(1 + Fraction(1, 10**30)))
     run.charge(spend(Fraction(1)))
-    assert run.spent == 1
+    assert run.record().used == 1
     with pytest.raises(OverBudget):
         run.charge(spend(Fraction(1, 10**30)))
 
@@ -159,7 +159,7 @@ def test_a_spend_without_a_price_is_refused(tmp_path, price):
         )
     )
     books = Ledger.existing(tmp_path / "ledger.db")._current().copy()
-    body = run.spends()[0].to_json() | {"price": price}
+    body = run.record().spends[0].to_json() | {"price": price}
     event = Event(kind=EventKind.SPEND, dataset="d", run=run.id, body=body)
     with pytest.raises(LedgerError, match="costs nothing"):
         books.write(event, row=seal_event(event, seq=books.seq + 1, previous=books.hash))

@@ -74,7 +74,7 @@ def test_answers_that_would_not_be_filled_reserve_nothing(tmp_path):
 def test_numbers_that_do_not_fit_reserve_nothing(tmp_path, monkeypatch):
     """Codes of a row take two bytes, its two numbers sixteen."""
     schema = Schema.parse(SCHEMA.format(table=""))
-    monkeypatch.setattr(room, "_memory", lambda: room._fixed_bytes(schema) + 10 * 10**6)
+    monkeypatch.setattr(room, "memory_limit", lambda: room._fixed_bytes(schema) + 10 * 10**6)
     asked(tmp_path, "[design]", table="[table]\nmax_rows = 500000", epsilon=1)
     with pytest.raises(ResourceError, match="GiB"):
         asked(tmp_path, "[design]", table="[table]\nmax_rows = 1000000", epsilon=1)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from populace.api.generate import release_from
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.model_space import ModelSpace
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork

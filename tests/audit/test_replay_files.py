@@ -14,7 +14,7 @@ import pytest
 
 from populace.api.generate import release_from
 from populace.core.marginals import Marginal
-from populace.measurements.run_context import RunContext
+from populace.measurements.measurements import RunContext
 from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.private.barrier import Barrier

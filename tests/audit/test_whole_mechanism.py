@@ -13,7 +13,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.core.transcript import Transcript
 from populace.methods.method import DeltaUse
 from populace.methods.registry import METHODS as ALL
 from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy
@@ -21,7 +20,7 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.exact_losses import Leak, Waste, allowed, check_noise
-from tests.audit.replay import NoisyAnswer, RecordingNoise, privacy_loss
+from tests.audit.replay import NoisyAnswer, RecordingNoise, Transcript, privacy_loss
 from tests.audit.transcripts import Case, check, decoy, met, recorded, whole_run
 from tests.helpers.sampled_cases import by_effort
 

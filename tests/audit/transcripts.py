@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -140,8 +141,8 @@ class Tab:
     def charge(self, *spends: Spend) -> None:
         self._charged += [SpendRecord(spend=spend, price=Fraction(1)) for spend in spends]
 
-    def spends(self) -> list[SpendRecord]:
-        return self._charged
+    def record(self) -> SimpleNamespace:
+        return SimpleNamespace(spends=self._charged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +192,7 @@ class Witness:
         asked = [(tuple(marginals), noise) for marginals, noise in batches]
         told = self._ask("measure_batches", asked, {})
         step = self.steps.pop()
-        booked = self.door._run.spends()[-len(asked) :]
+        booked = self.door._run.record().spends[-len(asked) :]
         ends = np.cumsum([len(marginals) for marginals, _ in asked]).tolist()
         for (marginals, noise), end, spend in zip(asked, ends, booked, strict=True):
             own = slice(end - len(marginals), end)
@@ -219,7 +220,7 @@ class Witness:
         before, told, booked = len(self.source.transcript.entries), None, None
         try:
             told = getattr(self.door, verb)(asked, **options)
-            booked = self.door._run.spends()[-1].spend
+            booked = self.door._run.record().spends[-1].spend
         finally:
             met = tuple(self.source.transcript.entries[before:])
             self.steps.append(Step(verb, asked, options, told, booked, met))

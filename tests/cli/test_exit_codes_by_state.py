@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from populace.cli import account
+from populace.cli import notes
 from populace.cli.main import main
 from populace.core import errors
 from populace.measurements.measurements import Measurements
@@ -102,7 +102,7 @@ def test_a_reservation_that_is_cut_short_is_called_booked_only_if_the_ledger_has
 def test_a_release_that_is_in_place_is_not_called_lost(
     workspace: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(account, "print_balance", failing(errors.LedgerError("gone.", hint="look")))
+    monkeypatch.setattr(notes, "note_balance", failing(errors.LedgerError("gone.", hint="look")))
     assert workspace.synth() == 4
     err = capsys.readouterr().err
     assert f"Nothing is lost: {workspace.path('release')} is complete." in err

@@ -124,7 +124,7 @@ def test_nothing_is_booked_where_no_thread_could_be_started(
     entries = workspace.entries
     # So near its limit, and so large that nothing else refuses it.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (used + 2**26, -1))
-    monkeypatch.setattr("populace.private.capacity._memory", lambda: 2**40)
+    monkeypatch.setattr("populace.private.capacity.memory_limit", lambda: 2**40)
     monkeypatch.setattr(command, "MIN_BYTES", 0)
     with pytest.raises(ResourceError, match="more memory; a run takes 128"):
         check_free_memory()

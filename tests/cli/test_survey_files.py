@@ -226,7 +226,7 @@ def test_a_schema_without_an_id_is_refused_before_rows_are_read(
 ) -> None:
     (tmp_path / "schema.toml").write_text(SCHEMA.replace('rows_per_unit = 2\nid = "who"\n', ""))
     monkeypatch.setattr(
-        "populace.private.split_files.open_source", lambda _: pytest.fail("the data was opened")
+        "populace.private.secret_split.open_source", lambda _: pytest.fail("the data was opened")
     )
     words = ["--schema", str(tmp_path / "schema.toml"), "--shares", "1/2,1/2", "--key", str(tmp_path / "key")]
     assert main(["split", str(town / "people.csv"), *words, "--out", str(tmp_path / "pieces")]) == 2
@@ -245,7 +245,7 @@ def test_nobody_else_opens_the_folder_before_rows_are_in_it(
     def write(data: Path, *, paths: tuple[Path, ...], **_: object) -> None:
         modes.append(stat.S_IMODE(paths[0].parent.stat().st_mode))
 
-    monkeypatch.setattr("populace.private.split_files.write_split_files", write)
+    monkeypatch.setattr("populace.private.secret_split.write_split_files", write)
     assert split(town, tmp_path / "pieces", key=tmp_path / "key") == 0
     assert modes == [0o700]
 

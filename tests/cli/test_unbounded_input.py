@@ -102,7 +102,7 @@ def test_it_is_refused_at_once(place: Path, capsys: pytest.CaptureFixture[str], 
 def test_a_column_of_a_quarter_billion_codes_is_refused_before_it_is_paid_for(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "_memory", lambda: 24 * 2**30)
+    monkeypatch.setattr(room, "memory_limit", lambda: 24 * 2**30)
     Path("large.json").write_text(f'{{"sex": {2**28}, "age": 10}}')
     words = [*VERBS["synth"], "--schema", "large.json"]
     assert main(words) == 4

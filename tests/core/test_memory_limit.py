@@ -77,7 +77,7 @@ def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
 def test_the_limits_of_the_process_count(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
     free = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda each: (12345, free[1]) if each == kind else free)
-    assert room._memory() == 12345
+    assert room.memory_limit() == 12345
 
 
 def test_the_smallest_of_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:

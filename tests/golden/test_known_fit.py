@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 

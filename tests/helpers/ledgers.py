@@ -44,11 +44,11 @@ def reserve(
 
 def half_of(run: Run, *, marginals: int = 3) -> Spend:
     """A question that costs just under half of the run's budget."""
-    unit = run.budget.unit
+    unit = run.record().budget.unit
     return Spend(
         verb="measure",
         what=f"{marginals} marginals",
-        mechanism=run.budget.measure_noise(HALF, marginals=marginals),
+        mechanism=run.record().budget.measure_noise(HALF, marginals=marginals),
         answers=marginals,
         l1=unit.marginal_l1,
         l2_squared=unit.marginal_l2_squared,

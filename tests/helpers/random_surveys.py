@@ -14,11 +14,12 @@ from populace.api.estimate import estimate
 from populace.core.errors import SchemaError, UsageError
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
-from populace.release.estimates_bundle import ERROR_COLUMNS, Estimates
-from populace.release.report.html_templates import embed_json, to_plain
+from populace.release.estimates_bundle import Estimates
+from populace.release.report.render import embed_json, to_plain
 from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
+from populace.survey.estimate_result import ERROR_COLUMNS
 from populace.survey.queries.queries import Queries
 
 SIZES = (0, 1, 2, 3, 10, 50)

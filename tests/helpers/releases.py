@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from populace.privacy.accounting.mechanisms import Exponential, Noise, Spend
 from populace.privacy.ledger.ledger import Ledger
 from populace.release.bundle import Release
 from populace.release.synthetic_rows import draw_tables
-from populace.release.table_files import find_frame_library, table_format_like
+from populace.release.table_files import TableFormat, find_frame_library, table_format_like
 from populace.schema.codec.encoder import encode_values
 from populace.schema.schema import Schema
 from populace.simulation.population import simulate_population
@@ -74,11 +75,11 @@ def measure(
             items.append(Measurement(marginal, exact + drawn, noise.variance))
 
     pairs = [Marginal(pair) for pair in pairwise(schema.columns)]
-    ask([Marginal(())], run.budget.measure_noise(Fraction(1, 100), marginals=1))
+    ask([Marginal(())], run.record().budget.measure_noise(Fraction(1, 100), marginals=1))
     columns = [Marginal((name,)) for name in schema.columns]
-    ask(columns, run.budget.measure_noise(Fraction(24, 100), marginals=len(columns)))
+    ask(columns, run.record().budget.measure_noise(Fraction(24, 100), marginals=len(columns)))
     for _ in pairs:
-        mechanism = run.budget.choice(Fraction(10, 100), choices=len(pairs))
+        mechanism = run.record().budget.choice(Fraction(10, 100), choices=len(pairs))
         assert isinstance(mechanism, Exponential)
         run.charge(
             Spend(
@@ -91,7 +92,7 @@ def measure(
             )
         )
     if pairs:
-        ask(pairs, run.budget.measure_noise(Fraction(64, 100), marginals=len(pairs)))
+        ask(pairs, run.record().budget.measure_noise(Fraction(64, 100), marginals=len(pairs)))
     run.finish()
     return Measurements(schema=schema, items=tuple(items), record=run.record())
 
@@ -114,3 +115,19 @@ def make(
         library=find_frame_library(like),
         format=table_format_like(like),
     )
+
+
+def write(
+    release: Release,
+    folder: Path,
+    *,
+    table_format: TableFormat = TableFormat.CSV,
+    report: str | None = None,
+    ledger: Path | None = None,
+) -> None:
+    """Write a release with a report that is made already, or without one; it is booked only where that is asked for."""
+    with (
+        patch.object(Release, "report", lambda _: report),
+        patch("populace.release.bundle.choose_booking_ledger", lambda given, **_: given),
+    ):
+        release.save(folder, format=table_format.value, report=report is not None, ledger=ledger)

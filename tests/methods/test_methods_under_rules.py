@@ -16,9 +16,8 @@ from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
-from populace.methods.mst import pair_candidates
+from populace.methods.mst import MAX_ADDED_CELLS, TreeSizeLimit, pair_candidates
 from populace.methods.selection.independence_baseline import fit_baseline
-from populace.methods.selection.tree_size_limit import MAX_ADDED_CELLS, TreeSizeLimit
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise

@@ -13,7 +13,7 @@ import pytest
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Domain
-from populace.inference.graph.linear_propagation import _cheapest_order
+from populace.inference.graph.propagation import _cheapest_order
 from populace.methods.all_marginals import SmallTriples
 from populace.methods.mst import MAX_PAIRS, MST, nearest_pairs
 from populace.methods.registry import METHODS

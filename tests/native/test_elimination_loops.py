@@ -84,5 +84,5 @@ SHARED = np.zeros(16, np.uint64)
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed):
-    with pytest.raises(ValueError, match=r"fit|number"):
+    with pytest.raises(ValueError, match=r"fit|number|shares memory"):
         call(**changed)

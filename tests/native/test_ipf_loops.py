@@ -81,16 +81,10 @@ def test_both_say_how_much_was_moved(monkeypatch):
         for fit in (lambda work: work(), lambda work: plainly(monkeypatch, work))
     ]
     np.testing.assert_allclose(*stops)
-    _, part = next(_parts_plainly(monkeypatch, objective))
-    assert part.visit(np.array([0.9, 0.1]), floor=0.0) == pytest.approx(0.8)
-
-
-def _parts_plainly(monkeypatch, objective):
-    targets = {("d",): np.array([0.5, 0.5])}
-    return plainly(
-        monkeypatch,
-        lambda: iter(list(scaling._target_visits(objective, objective.zeros(), targets=targets, soft=None))),
-    )
+    how = {"targets": {("d",): np.array([0.5, 0.5])}, "soft": None, "floor": 0.0}
+    scalings = plainly(monkeypatch, lambda: scaling._target_scalings(objective, objective.zeros(), **how))
+    [scale] = [scale for here in scalings for scale in here]
+    assert scale(np.array([0.9, 0.1])) == pytest.approx(0.8)
 
 
 def test_walks_are_slots():

@@ -18,7 +18,7 @@ from populace._native.kernels import count_columns
 from populace.core.marginals import Domain, Grouping
 from populace.inference.factor import AxisMap, cell_strides
 from populace.inference.fit import denoise, projection
-from populace.inference.fit.junction_ipf import _CompiledVisit, _TargetVisit
+from populace.inference.fit.junction_ipf import _scale_to_target
 from populace.inference.graph import junction_tree
 from populace.inference.hierarchy import transportation
 from populace.privacy.noise import block_rejection as blocks
@@ -27,7 +27,7 @@ from populace.privacy.noise.cdf_tables import build_inversion_table
 from populace.privacy.noise.distributions import ExponentialDecay
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.private.engines import memory_engine as memory
-from populace.sampling.fit_rows import RowFit
+from populace.sampling.fit_rows import plan_moves
 from populace.schema.conditions.rules import Rule, Rules
 
 needs_loops = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
@@ -101,8 +101,9 @@ def work(*, rows: int, size: int):
     domain = Domain({"a": 3, "b": size, "c": 2})
     rule = Rule(text="", clique=("a", "c"), allowed=np.array([[True, False], [True, True]]))
     classes = {"a": Grouping("a", (0, 1, 1)), "c": Grouping("c", (0, 1))}
-    targets = {c: np.ones(domain.shape(c)) for c in [("a",), ("b",), ("b", "a"), ("c", "a", "b")]}
-    plan = RowFit(targets, domain=domain, rules=Rules(classes=classes, rules=(rule,)))._plan
+    cliques = [("a",), ("b",), ("b", "a"), ("c", "a", "b")]
+    rules = Rules(classes=classes, rules=(rule,))
+    plan = plan_moves(cliques, tuple(domain), [rule], domain=domain, rules=rules)
     cells = 3 + size + 2 * 3 * size + 3 * 6 * size
     return plan, {
         "codes": np.array([rng.integers(0, each, rows) for each in domain.values()], np.uint32).reshape(
@@ -161,24 +162,30 @@ def test_tables_of_any_shape_are_summed_and_scaled_alike(clique, other):
         np.testing.assert_allclose(made, table * slot.spread(given / slot.collapse(table)), rtol=1e-11)
         for soft in (None, rng.uniform(0.01, 0.1, shape)):
             target = given / given.sum()
-            plain = _TargetVisit(
-                np.zeros(shape), AxisMap.of(clique, inside=clique, domain=domain), slot, target, soft
+            beliefs = [table / table.sum() for _ in range(2)]
+            potentials = [np.zeros(shape) for _ in range(2)]
+            plain = _scale_to_target(
+                beliefs[0],
+                potential=potentials[0],
+                inside=slot,
+                into=AxisMap.of(clique, inside=clique, domain=domain),
+                target=target,
+                soft=soft,
+                least=1e-3 / cells,
             )
-            flat = _CompiledVisit(
-                potential=np.zeros(cells),
-                into=cell_strides(clique, clique, shape),
+            compiled = kernels.scale_to_target(
+                beliefs[1],
+                potential=potentials[1].reshape(-1),
                 inside=into,
+                into=cell_strides(clique, clique, shape),
                 target=target.reshape(-1),
                 soft=None if soft is None else soft.reshape(-1),
                 work=np.empty(2 * cells),
+                least=1e-3 / cells,
             )
-            beliefs = [table / table.sum() for _ in range(2)]
-            moved = [
-                each.visit(belief, floor=1e-3) for each, belief in zip((plain, flat), beliefs, strict=True)
-            ]
-            np.testing.assert_allclose(*moved, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(compiled, plain, rtol=1e-9, atol=1e-12)
             np.testing.assert_allclose(*beliefs, rtol=1e-9, atol=1e-14)
-            np.testing.assert_allclose(flat.potential.reshape(shape), plain.potential, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(*potentials, rtol=1e-9, atol=1e-9)
 
 
 @needs_loops

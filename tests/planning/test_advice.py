@@ -9,9 +9,13 @@ from typing import ClassVar
 import pytest
 
 from populace.methods.workload import Workload
-from populace.planning.coarser_columns import describe_coarsening
 from populace.planning.plan import plan
-from populace.planning.reduced_schema import map_variables_to_columns, reduce_schema, restrict_workload
+from populace.planning.reduced_schema import (
+    describe_coarsening,
+    map_variables_to_columns,
+    reduce_schema,
+    restrict_workload,
+)
 from populace.planning.simulated.simulated_run import close_domains
 from populace.planning.verdict import VERDICT, Advice, PlanOutcome, Verdict, advise
 from populace.schema.schema import Schema
@@ -83,12 +87,12 @@ class TestSteps:
         assert (found.coarsen, found.drop, found.suffices) == ({"a": 32}, (), True)
         found = self.advice(limit=0.06)
         assert (found.coarsen, found.drop, found.suffices) == (dict.fromkeys("abc", 16), (), True)
-        assert found.error_coarsened == found.error_after
+        assert found.error_coarsened == found.after.error
 
     def test_the_fewest_are_dropped_and_none_of_them_coarsened(self) -> None:
         found = self.advice(limit=0.02)
         assert (list(found.coarsen), found.drop, found.suffices) == (["b", "c"], ("a",), True)
-        assert found.error_after == pytest.approx(0.019 * VERDICT.max_error_few / 0.02)
+        assert found.after.error == pytest.approx(0.019 * VERDICT.max_error_few / 0.02)
 
     def test_steps_that_make_it_worse_are_not_advised(self) -> None:
         sizes = {"a": 100, "b": 50, "c": 3}
@@ -99,7 +103,7 @@ class TestSteps:
             predict=lambda c, d: PlanOutcome(error=0.3 + len(c) + len(d), relative_pair_error=2.0),
         )
         assert (found.coarsen, found.drop, found.suffices) == ({}, (), False)
-        assert found.verdict is Verdict.TOO_FEW
+        assert found.after.verdict is Verdict.TOO_FEW
 
     def test_columns_that_cannot_be_coarser_are_dropped(self) -> None:
         found = advise(
@@ -157,7 +161,7 @@ class TestTerms:
         assert ten.advice is not None
         assert one.advice.suffices
         assert not ten.advice.suffices
-        assert ten.advice.error_after > VERDICT.max_error_few
+        assert ten.advice.after.error > VERDICT.max_error_few
 
     @pytest.mark.slow
     def test_advice_can_be_followed(self) -> None:
@@ -167,8 +171,8 @@ class TestTerms:
         assert before.advice.suffices
         changed = reduce_schema(SIZES, coarse=before.advice.coarsen, drop=before.advice.drop)
         after = plan(changed, population=3000, epsilon="0.5", delta="1e-9")
-        assert after.columns.mean == pytest.approx(before.advice.error_after)
-        assert after.verdict is before.advice.verdict is not before.verdict
+        assert after.columns.mean == pytest.approx(before.advice.after.error)
+        assert after.verdict is before.advice.after.verdict is not before.verdict
 
     @pytest.mark.slow
     def test_parts_of_columns_are_not_named(self) -> None:

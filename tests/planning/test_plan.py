@@ -15,8 +15,7 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.methods.registry import METHODS
 from populace.methods.workload import Workload
-from populace.planning.epsilon_search import find_epsilon
-from populace.planning.plan import plan
+from populace.planning.plan import find_epsilon, plan
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv
 from populace.planning.simulated.populations import (
     SimulatedPopulation,

@@ -106,7 +106,7 @@ def test_a_question_beyond_the_budget_reads_nothing(tmp_path):
 def test_batches_beyond_the_budget_read_nothing(tmp_path):
     """Each alone could be paid for, both together not."""
     door, run = make(tmp_path, epsilon=1)
-    half = run.budget.measure_noise(Fraction(2, 3), marginals=1)
+    half = run.record().budget.measure_noise(Fraction(2, 3), marginals=1)
     with pytest.raises(OverBudget):
         door.measure_batches([([Marginal(("a",))], half), ([Marginal(("b",))], half)])
     with pytest.raises(UsageError, match="names no marginal"):

@@ -365,7 +365,7 @@ def test_the_budget_is_what_is_left(tmp_path):
     barrier.discover_values("city", mechanism=LAW)
     assert barrier.budget == whole, "one barrier's budget does not move under its strategy"
     left = run.left
-    assert left.cap == whole.cap - run.spent
+    assert left.cap == whole.cap - run.record().used
     assert left.keys == whole.keys - run.record().used_delta_reserve < whole.keys
 
 

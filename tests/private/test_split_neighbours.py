@@ -22,9 +22,7 @@ from populace.core.marginals import Marginal
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.split_key import Split, SplitKey
 from populace.private import secret_split as pieces
-from populace.private import split_files as piece_files
-from populace.private.secret_split import split_table
-from populace.private.split_files import write_split_files
+from populace.private.secret_split import split_table, write_split_files
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
 from tests.helpers.planted_faults import seeded
@@ -298,7 +296,7 @@ def rows_cut_across_units():
         total = sum(len(each) for each in ids)
         return np.arange(total) < rows * total / 3
 
-    return patch.object(piece_files, "select_first_rows", first)
+    return patch.object(pieces, "select_first_rows", first)
 
 
 @pytest.mark.parametrize("fault", [cut_by_number, dealt_out, ranked, in_blocks, rows_cut_across_units])

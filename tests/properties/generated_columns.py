@@ -228,7 +228,7 @@ def unknowns(draw: st.DrawFn, name: str) -> Column:
         name=name,
         min=Fraction(low),
         max=Fraction(low + draw(st.integers(0, 50))),
-        whole=draw(st.booleans()),
+        of=draw(st.sampled_from([DecimalColumn, IntegerColumn])),
         decimals=draw(st.none() | st.integers(0, 3)),
         beyond=draw(st.sampled_from(OutOfRange)),
         **given,

@@ -29,9 +29,9 @@ from populace.release.bundle import Release
 from populace.schema.codec.decoder import arrow_type, decode_codes
 from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.table_codec import TableCodec
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import BinDensity
 from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Totals

@@ -17,7 +17,7 @@ import pytest
 
 from populace.core.errors import ReleaseError, ResourceError, UsageError
 from populace.release import bundle, manifest
-from populace.release.bundle import Release, write_release
+from populace.release.bundle import Release
 from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES
 from populace.release.statement.statement import REHEARSAL_STAMP
 from populace.release.table_files import TableFormat
@@ -46,7 +46,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 def put(release: Release, folder: Path, table_format: TableFormat = TableFormat.CSV) -> Path:
     """Write without drawing a report, which takes a second."""
-    write_release(release, folder, table_format=table_format, report="<html></html>")
+    releases.write(release, folder, table_format=table_format, report="<html></html>")
     return folder
 
 

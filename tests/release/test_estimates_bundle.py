@@ -16,7 +16,7 @@ from populace.core.errors import ReleaseError
 from populace.release.estimates_bundle import NUMBER_COLUMNS, Estimates
 from populace.release.manifest import dump_json
 from populace.release.report import estimates_report as report
-from populace.release.report import html_templates
+from populace.release.report import render
 from populace.release.verify.verify import verify
 from populace.survey.estimate_notes import SUPPRESSED
 from tests.helpers import small_survey
@@ -199,7 +199,7 @@ def test_a_release_of_rows_is_no_release_of_estimates(folder: Path, tmp_path: Pa
 
 
 def test_the_report_shows_every_estimate(found: Estimates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html_templates, "load_scripts", lambda: "window.vegaEmbed = () => {};")
+    monkeypatch.setattr(render, "load_scripts", lambda: "window.vegaEmbed = () => {};")
     document = found.document()
     assert document.count == len(found.rows)
     page = report.render_estimates_report(document)
@@ -219,7 +219,7 @@ def test_the_report_shows_every_estimate(found: Estimates, monkeypatch: pytest.M
 def test_a_report_without_anything_to_say_is_still_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(html_templates, "load_scripts", lambda: "")
+    monkeypatch.setattr(render, "load_scripts", lambda: "")
     found = small_survey.run(small_survey.rows(3), tmp_path, epsilon="0.01")
     assert {row.note for row in found.rows if row.estimate is None} == {SUPPRESSED}
     assert "indistinguishable from noise" in report.render_estimates_report(found.document())

@@ -13,13 +13,12 @@ import pyarrow as pa
 import pytest
 
 from populace.api.synthesize import synthesize
-from populace.release.verify.verify_values import find_column_outside
+from populace.release.verify.verify_rows import find_column_outside
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
 from populace.simulation.geography import AREAS, AREAS_IN, REGION_SHARES, stratum_of
-from populace.simulation.population import draw_population, simulate_population
-from populace.simulation.population_schema import POPULATION_SCHEMA
+from populace.simulation.population import POPULATION_SCHEMA, draw_population, simulate_population
 from populace.simulation.portable_draws import NORMAL_QUANTILES, NORMAL_SHARES
 from populace.simulation.sample_survey import AREAS_DRAWN, draw_sample, simulate_survey
 
@@ -284,9 +283,9 @@ def test_weights_sum_to_the_population_on_average() -> None:
     rng = np.random.default_rng(7)
     found, plain = [], []
     for _ in range(200):
-        drawn = draw_sample(everyone.homes.area, rng=rng)
-        found.append(totals[:, drawn.homes] @ drawn.weight)
-        plain.append(totals[:, drawn.homes].mean(axis=1) * everyone.homes.size.size)
+        homes, weight = draw_sample(everyone.homes.area, rng=rng)
+        found.append(totals[:, homes] @ weight)
+        plain.append(totals[:, homes].mean(axis=1) * everyone.homes.size.size)
     truth = totals.sum(axis=1)
 
     def off(draws: list[np.ndarray]) -> np.ndarray:

@@ -18,8 +18,7 @@ from populace.privacy.smooth.smooth_distributions import PolyPlace
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
 from populace.private.survey.exact_sums import add_up
 from populace.schema.schema import Schema
-from populace.survey.calibration.calibrated_sample import CalibratedSample
-from populace.survey.calibration.calibrated_sample import NoisyCellSums as ToldCells
+from populace.survey.calibration.calibrated_sample import CalibratedCount, CalibratedSample, NoisyCellSums
 from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.ipf import TableTotals, rake_noisy_table
 from populace.survey.design.design import Design
@@ -31,6 +30,7 @@ from populace.survey.smooth_questions import Donors
 from populace.survey.variance import statistics_of_totals as functions
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.design_variance import replicate_variance
+from populace.survey.variance.linearization import NoisySum
 from populace.survey.variance.quantiles import QuantileBins
 from tests.helpers.survey_oracle import FakeSurvey, answer_directly, plan_queries
 
@@ -169,7 +169,7 @@ def test_intervals_hold_all_terms_of_noise():
 
 def test_what_a_cell_held_goes_on_to_the_bin_that_it_joins():
     """Two cells of 3 hold more than 5 together, and leave the third one alone."""
-    totals = TableTotals.of([((0,), np.array([10.0, 10.0, 80.0]))], shape=(3,))
+    totals = TableTotals.of([np.array([10.0, 10.0, 80.0])])
     found = rake_noisy_table(np.array([3.0, 3.0, 30.0]), totals=totals, ordered=(True,), least=5.0)
     assert found.bins.tolist() == [0, 0, 1]
     assert found.sample.tolist() == [6.0, 30.0]
@@ -185,11 +185,11 @@ def test_one_set_of_totals_brings_no_noise_into_counts_made_inside_the_barrier()
     noise = DiscreteLaplace(Fraction(2 * STEPS))
 
     def told(sums):
-        values = np.array(sums, dtype=np.float64)
-        return ToldCells(sums=values, squares=values, noise=noise, step=1 / STEPS, square_step=1 / STEPS)
+        found = NoisySum(values=np.array(sums, dtype=np.float64), step=1 / STEPS, mechanism=noise)
+        return NoisyCellSums(sums=found, squares=found)
 
     sample = CalibratedSample(table=table, answer=told([40, 60, 50]))
-    counted = sample.count(told([10, 30, 45]), among=np.ones(3, dtype=np.bool_))
+    counted = CalibratedCount(sample=sample, answer=told([10, 30, 45]), among=np.ones(3, dtype=np.bool_))
     assert counted.weight_noise().deviation > 10
     assert counted.population_noise().deviation == pytest.approx(0, abs=1e-9)
 

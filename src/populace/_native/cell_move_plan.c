@@ -6,11 +6,11 @@ CellMovePlan as_plan(const Py_buffer *views)
 {
     return (CellMovePlan){
         .sizes = views[SIZES].buf, .places = views[PLACES].buf, .table_of = views[TABLE_OF].buf,
-        .tables = views[TABLES].buf, .weights = views[WEIGHTS].buf, .starts = views[STARTS].buf,
+        .tables = views[TABLES].buf, .starts = views[STARTS].buf,
         .ends = views[ENDS].buf, .class_starts = views[CLASS_STARTS].buf, .classes = views[CLASSES].buf,
         .allowed = views[ALLOWED].buf, .corners = views[CORNERS].buf, .rules = views[RULES].buf,
         .members = views[MEMBERS].buf, .watched = views[WATCHED].buf, .guards = views[GUARDS].buf,
-        .columns = views[SIZES].shape[0], .table_count = views[WEIGHTS].shape[0],
+        .columns = views[SIZES].shape[0], .table_count = views[TABLES].shape[0] - 1,
     };
 }
 
@@ -81,7 +81,7 @@ static int lists_fit(const CellMovePlan *plan, const Py_buffer *views)
 {
     int64_t columns = plan->columns, places = views[PLACES].shape[0], rules = views[RULES].shape[0] - 1;
     return views[PLACES].shape[1] == 6 && views[MEMBERS].shape[1] == 2 && views[TABLE_OF].shape[0] == places &&
-           rules >= 0 && views[CORNERS].shape[0] >= rules && all_below(&views[SIZES], INT64_C(1) << 32) &&
+           rules >= 0 && plan->table_count >= 0 && views[CORNERS].shape[0] >= rules && all_below(&views[SIZES], INT64_C(1) << 32) &&
            all_below(&views[TABLE_OF], plan->table_count) && all_below(&views[ENDS], places) &&
            all_below(&views[CLASSES], INT64_C(1) << 32) && all_below(&views[GUARDS], rules) &&
            follow(&views[TABLES], plan->table_count, places, 1) &&

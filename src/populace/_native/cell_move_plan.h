@@ -6,7 +6,7 @@
 #include "kernels.h"
 
 /* The fields of cell_moves.CellMovePlan, in its order. */
-enum { SIZES, PLACES, TABLE_OF, TABLES, WEIGHTS, STARTS, ENDS, CLASS_STARTS, CLASSES, ALLOWED, CORNERS, RULES, MEMBERS,
+enum { SIZES, PLACES, TABLE_OF, TABLES, STARTS, ENDS, CLASS_STARTS, CLASSES, ALLOWED, CORNERS, RULES, MEMBERS,
        WATCHED, GUARDS, FIELDS };
 
 /* A row of CellMovePlan.places: the column that lies side by side, where the table begins, two columns with strides. */
@@ -22,7 +22,6 @@ typedef struct {
     const int64_t *sizes, *table_of, *tables, *starts, *ends, *class_starts, *classes, *allowed, *corners, *rules;
     const int64_t *watched, *guards;
     const Place *places;
-    const double *weights;
     const Member *members;
     int64_t columns, table_count;
 } CellMovePlan;

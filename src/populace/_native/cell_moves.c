@@ -34,13 +34,11 @@ static int codes_fit(const Work *work)
     return 1;
 }
 
-/* Return weight · cost, with the cost cut to −1 … 1. Cutting what was weighed gives the same number, as rounding keeps
- * the order, and takes no branches. */
-static inline double clip_cost(double weight, double cost)
+/* Cut a cost to −1 … 1. */
+static inline double clip_cost(double cost)
 {
-    double product = weight * cost;
-    product = product > -weight ? product : -weight;
-    return product < weight ? product : weight;
+    cost = cost > -1.0 ? cost : -1.0;
+    return cost < 1.0 ? cost : 1.0;
 }
 
 static inline int64_t cell_of(const Place *at, const int64_t *row)
@@ -48,14 +46,13 @@ static inline int64_t cell_of(const Place *at, const int64_t *row)
     return at->offset + row[at->own] + at->stride * row[at->second] + at->step * row[at->third];
 }
 
-/* Write what one row less costs in the cells of a table, weighed. Numbers of 32 bits are multiplied side by side. */
+/* Write what one row less costs in the cells of a table. Numbers of 32 bits are multiplied side by side. */
 static inline void costs_of(const Work *work, int64_t table, double *restrict costs)
 {
     const Place *at = &work->plan.places[work->plan.tables[table]];
     const uint32_t *own = work->codes + at->own * work->rows, *second = work->codes + at->second * work->rows;
     const uint32_t *third = work->codes + at->third * work->rows;
     const float *deficits = work->deficits + at->offset;
-    double weight = work->plan.weights[table], slope = work->slope;
     uint32_t stride = (uint32_t)at->stride, step = (uint32_t)at->step;
     if (step)
         for (Py_ssize_t row = 0; row < work->rows; row++)
@@ -64,7 +61,7 @@ static inline void costs_of(const Work *work, int64_t table, double *restrict co
         for (Py_ssize_t row = 0; row < work->rows; row++)
             costs[row] = deficits[own[row] + stride * second[row]];
     for (Py_ssize_t row = 0; row < work->rows; row++)
-        costs[row] = clip_cost(weight, slope * (1.0 + 2.0 * costs[row]));
+        costs[row] = clip_cost(work->slope * (1.0 + 2.0 * costs[row]));
 }
 
 WIDE static void screen_rows(const Work *work, double *restrict costs)
@@ -122,19 +119,17 @@ static inline double cost_to_leave(const Work *work, int64_t column, const int64
     const CellMovePlan *plan = &work->plan;
     double left = 0.0;
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
-        int64_t place = plan->ends[i];
-        double cost = work->slope * (1.0 + 2.0 * (double)work->deficits[cell_of(&plan->places[place], row)]);
-        left += clip_cost(plan->weights[plan->table_of[place]], cost);
+        const Place *at = &plan->places[plan->ends[i]];
+        left += clip_cost(work->slope * (1.0 + 2.0 * (double)work->deficits[cell_of(at, row)]));
     }
     return left;
 }
 
 /* Add what one row more costs in cells that lie side by side. */
-WIDE static void add_costs(double *restrict entering, const float *restrict lacks, int64_t size, double weight,
-                           double slope)
+WIDE static void add_costs(double *restrict entering, const float *restrict lacks, int64_t size, double slope)
 {
     for (int64_t code = 0; code < size; code++)
-        entering[code] += clip_cost(weight, slope * (1.0 - 2.0 * (double)lacks[code]));
+        entering[code] += clip_cost(slope * (1.0 - 2.0 * (double)lacks[code]));
 }
 
 /* Write what it costs the row to enter each code of a column. */
@@ -143,9 +138,8 @@ static void costs_to_enter(const Work *work, int64_t column, const int64_t *row,
     const CellMovePlan *plan = &work->plan;
     memset(entering, 0, (size_t)plan->sizes[column] * sizeof *entering);
     for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
-        int64_t place = plan->ends[i];
-        const float *lacks = work->deficits + cell_of(&plan->places[place], row) - row[column];
-        add_costs(entering, lacks, plan->sizes[column], plan->weights[plan->table_of[place]], work->slope);
+        const float *lacks = work->deficits + cell_of(&plan->places[plan->ends[i]], row) - row[column];
+        add_costs(entering, lacks, plan->sizes[column], work->slope);
     }
 }
 
@@ -219,14 +213,8 @@ static int run_move(const Work *work, const Py_buffer *views)
     return enough;
 }
 
-typedef struct {
-    const char *letters;
-    int size, axes, flags;
-} Kind;
-
 /* The arrays of a call that are not lists of whole numbers to read. */
 static const Kind kinds[TO_MOVE] = {
-    [WEIGHTS] = {"d", 8, 1, 0},
     [PLACES] = {"lq", 8, 2, 0},
     [MEMBERS] = {"lq", 8, 2, 0},
     [CODES] = {"IL", 4, 2, PyBUF_WRITABLE},
@@ -236,34 +224,9 @@ static const Kind kinds[TO_MOVE] = {
     [MOVED] = {"lq", 8, 1, PyBUF_WRITABLE},
 };
 
-/* Take the arrays of a call; return how many are held, all of them if no error is set. */
-static Py_ssize_t get_arrays(PyObject *plan, PyObject *const *others, Py_ssize_t number, Py_buffer *views)
-{
-    const Kind list = {"lq", 8, 1, 0};
-    for (Py_ssize_t i = 0; i < number; i++) {
-        PyObject *object = i < FIELDS ? PyTuple_GetItem(plan, i) : others[i - FIELDS];
-        Kind kind = kinds[i].letters ? kinds[i] : list;
-        if (!get_array(object, &views[i], kind.letters, kind.size, kind.axes, kind.flags))
-            return i;
-    }
-    return number;
-}
-
-/* Tell whether what a loop writes to is no part of what it reads or of what else it writes to. */
-static int are_apart(const Py_buffer *views, Py_ssize_t number)
-{
-    for (Py_ssize_t i = 0; i < number; i++)
-        for (Py_ssize_t j = 0; kinds[i].flags && j < number; j++)
-            if (i != j && overlap(&views[i], &views[j]))
-                return 0;
-    return 1;
-}
-
 static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number)
 {
     int64_t columns = work->plan.columns;
-    if (!are_apart(views, number))
-        return set_value_error("two arrays share memory that would be written to");
     if (!plan_fits(&work->plan, views, views[DEFICITS].shape[0]))
         return 0;
     if (number == TO_SCREEN && views[DEFICITS].shape[0] > INT64_C(1) << 32)
@@ -277,13 +240,16 @@ static int work_fits(const Work *work, const Py_buffer *views, Py_ssize_t number
     return 1;
 }
 
-static PyObject *run(PyObject *plan, PyObject *const *others, Py_ssize_t number, double slope)
+/* Run a loop; of its arrays `given` those of the plan are still to be filled in. */
+static PyObject *run(PyObject *plan, PyObject **given, Py_ssize_t number, double slope)
 {
     Py_buffer views[TO_MOVE];
     if (PyTuple_Size(plan) != FIELDS)
         return set_value_error("this is not a plan"), NULL;
-    Py_ssize_t held = get_arrays(plan, others, number, views);
-    if (held == number) {
+    for (Py_ssize_t i = 0; i < FIELDS; i++)
+        given[i] = PyTuple_GetItem(plan, i);
+    Py_ssize_t held = get_arrays(given, views, kinds, number);
+    if (!PyErr_Occurred()) {
         Work work = {as_plan(views), views[CODES].buf, views[DEFICITS].buf, views[LEAVING].buf, slope,
                      views[CODES].shape[1]};
         if (work_fits(&work, views, number)) {
@@ -301,21 +267,20 @@ static PyObject *run(PyObject *plan, PyObject *const *others, Py_ssize_t number,
 
 PyObject *screen_cells(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *plan, *others[TO_SCREEN - FIELDS];
+    PyObject *plan, *given[TO_SCREEN];
     double slope;
-    if (!PyArg_ParseTuple(args, "OOO!dO", &others[CODES - FIELDS], &others[DEFICITS - FIELDS], &PyTuple_Type, &plan,
-                          &slope, &others[LEAVING - FIELDS]))
+    if (!PyArg_ParseTuple(args, "OOO!dO", &given[CODES], &given[DEFICITS], &PyTuple_Type, &plan, &slope,
+                          &given[LEAVING]))
         return NULL;
-    return run(plan, others, TO_SCREEN, slope);
+    return run(plan, given, TO_SCREEN, slope);
 }
 
 PyObject *move_cells(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *plan, *others[TO_MOVE - FIELDS];
+    PyObject *plan, *given[TO_MOVE];
     double slope;
-    if (!PyArg_ParseTuple(args, "OOOOOO!dO", &others[CODES - FIELDS], &others[VISITED - FIELDS],
-                          &others[LEAVING - FIELDS], &others[BARS - FIELDS], &others[DEFICITS - FIELDS], &PyTuple_Type,
-                          &plan, &slope, &others[MOVED - FIELDS]))
+    if (!PyArg_ParseTuple(args, "OOOOOO!dO", &given[CODES], &given[VISITED], &given[LEAVING], &given[BARS],
+                          &given[DEFICITS], &PyTuple_Type, &plan, &slope, &given[MOVED]))
         return NULL;
-    return run(plan, others, TO_MOVE, slope);
+    return run(plan, given, TO_MOVE, slope);
 }

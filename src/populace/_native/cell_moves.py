@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
+
 Codes = npt.NDArray[np.unsignedinteger]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # Half the memory: steps of one row stay exact up to 16 million, which a deficit in reach of any move never is.
 Deficits = npt.NDArray[np.float32]
@@ -34,7 +34,6 @@ class CellMovePlan(NamedTuple):
     places: Ints
     table_of: Ints
     tables: Ints
-    weights: Floats
     starts: Ints
     ends: Ints
     class_starts: Ints
@@ -50,16 +49,14 @@ class CellMovePlan(NamedTuple):
 def screen_rows(codes: Codes, deficits: Deficits, plan: CellMovePlan, slope: float, leaving: Floats) -> None:
     """Write into `leaving` what it costs each row (an axis of `codes` and of `leaving`) to leave each column's code.
 
-    One row less in a cell of deficit d, target less rows, costs slope · (1 + 2d), cut to −1 … 1, times the weight of
-    its table.
+    One row less in a cell of deficit d, target less rows, costs slope · (1 + 2d), cut to −1 … 1.
     """
     wide = codes.astype(np.int64)
     leaving[:] = 0.0
-    for table, weight in enumerate(plan.weights):
-        here = slice(plan.tables[table], plan.tables[table + 1])
+    for here in map(slice, plan.tables[:-1], plan.tables[1:]):
         own, offset, second, stride, third, step = plan.places[here.start]
         cells = offset + wide[own] + stride * wide[second] + step * wide[third]
-        costs = weight * _cost(slope, deficits[cells])
+        costs = _cost(slope, deficits[cells])
         for column in plan.places[here, 0]:
             leaving[column] += costs
 
@@ -78,7 +75,7 @@ def move_rows(
 
     A column is looked at where leaving its code seemed to cost less than the column's bar, and still does. The cell
     takes the cheapest code that no rule forbids, if leaving and entering together cost less than nothing: one row more
-    in a cell of deficit d costs slope · (1 − 2d), cut and weighed like one row less. `moved` counts the moves of every
+    in a cell of deficit d costs slope · (1 − 2d), cut like one row less. `moved` counts the moves of every
     column.
     """
     for number in rows:
@@ -87,18 +84,14 @@ def move_rows(
             if leaving[column, number] >= bars[column]:
                 continue
             ends = plan.ends[plan.starts[column] : plan.starts[column + 1]]
-            tables = plan.table_of[ends]
-            weights = plan.weights[tables]
             cells = _cells(plan.places[ends], row) - row[column]
             held = int(row[column])
-            costs = weights * _cost(slope, deficits[cells + held])
+            costs = _cost(slope, deficits[cells + held])
             # A running sum adds in the order of the compiled loop.
             left = np.cumsum(costs)[-1] if costs.size else 0.0
             if left >= bars[column]:
                 continue
-            entering = (weights[:, None] * _cost(slope, -deficits[cells[:, None] + np.arange(size)])).sum(
-                axis=0
-            )
+            entering = _cost(slope, -deficits[cells[:, None] + np.arange(size)]).sum(axis=0)
             # Rounding must not let a cell go to and fro.
             entering[held] = -left - 1e-6
             chosen = int(np.argmin(entering))
@@ -107,7 +100,7 @@ def move_rows(
                 chosen = int(np.argmin(entering))
             if entering[chosen] >= entering[held]:
                 continue
-            touched = plan.places[np.isin(plan.table_of, tables)]
+            touched = plan.places[np.isin(plan.table_of, plan.table_of[ends])]
             cells = _cells(touched, row)
             inner = np.where(touched[:, 2] == column, touched[:, 3], touched[:, 5])
             strides = np.where(touched[:, 0] == column, 1, inner)
@@ -118,7 +111,7 @@ def move_rows(
 
 
 def _cost(slope: float, deficits: Deficits) -> Floats:
-    """Return what one row less costs in cells, before weights; one row more costs the same at the opposite deficit."""
+    """Return what one row less costs in cells; one row more costs the same at the opposite deficit."""
     return np.clip(slope * (1.0 + 2.0 * deficits.astype(np.float64)), -1.0, 1.0)
 
 

@@ -40,24 +40,24 @@ static void project(const double *restrict values, double *restrict out, Py_ssiz
 
 PyObject *project_onto_simplex(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *given, *wanted;
+    PyObject *given[2];
     double total;
-    if (!PyArg_ParseTuple(args, "OOd", &given, &wanted, &total))
+    if (!PyArg_ParseTuple(args, "OOd", &given[0], &given[1], &total))
         return NULL;
+    static const Kind kinds[] = {{"d", 8, 1, 0}, {"d", 8, 1, PyBUF_WRITABLE}};
     Py_buffer views[2];
-    Py_ssize_t held = get_array(given, &views[0], "d", 8, 1, 0);
-    held += held == 1 && get_array(wanted, &views[1], "d", 8, 1, PyBUF_WRITABLE);
-    int fits = held == 2 && (overlap(&views[0], &views[1]) ? set_value_error("two arrays share memory")
-                             : views[0].len == views[1].len || set_value_error("two arrays differ in length"));
-    if (fits && views[0].len) {
-        Py_BEGIN_ALLOW_THREADS
-        project(views[0].buf, views[1].buf, views[0].shape[0], total);
-        Py_END_ALLOW_THREADS
+    Py_ssize_t held = get_arrays(given, views, kinds, 2);
+    if (!PyErr_Occurred()) {
+        if (views[0].len != views[1].len)
+            set_value_error("two arrays differ in length");
+        else if (views[0].len) {
+            Py_BEGIN_ALLOW_THREADS
+            project(views[0].buf, views[1].buf, views[0].shape[0], total);
+            Py_END_ALLOW_THREADS
+        }
     }
     release_arrays(views, held);
-    if (!fits)
-        return NULL;
-    Py_RETURN_NONE;
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 /* Solve a system of equations in place, the largest pivot first; its last column becomes the solution. */
@@ -126,31 +126,23 @@ static void weigh(const double *products, const double *prior, double *weights, 
 
 PyObject *weight_estimators(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *given, *first, *wanted;
+    PyObject *given[3];
     int rounds;
     double close;
-    if (!PyArg_ParseTuple(args, "OOOid", &given, &first, &wanted, &rounds, &close))
+    if (!PyArg_ParseTuple(args, "OOOid", &given[0], &given[1], &given[2], &rounds, &close))
         return NULL;
+    static const Kind kinds[] = {{"d", 8, 2, 0}, {"d", 8, 1, 0}, {"d", 8, 1, PyBUF_WRITABLE}};
     Py_buffer views[3];
-    Py_ssize_t held = get_array(given, &views[0], "d", 8, 2, 0);
-    held += held == 1 && get_array(first, &views[1], "d", 8, 1, 0);
-    held += held == 2 && get_array(wanted, &views[2], "d", 8, 1, PyBUF_WRITABLE);
-    int fits = 0;
-    if (held == 3) {
+    Py_ssize_t held = get_arrays(given, views, kinds, 3);
+    if (!PyErr_Occurred()) {
         Py_ssize_t count = views[2].shape[0];
         if (count > MAX_ESTIMATORS)
             set_value_error("there are too many estimators");
         else if (views[0].shape[0] != count || views[0].shape[1] != count || views[1].shape[0] != count)
             set_value_error("arrays differ in length");
-        else if (overlap(&views[0], &views[2]) || overlap(&views[1], &views[2]))
-            set_value_error("two arrays share memory");
         else
-            fits = 1;
-        if (fits)
             weigh(views[0].buf, views[1].buf, views[2].buf, (int)count, rounds, close);
     }
     release_arrays(views, held);
-    if (!fits)
-        return NULL;
-    Py_RETURN_NONE;
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }

@@ -184,37 +184,22 @@ static int walk_fits(const Py_buffer *axes, Py_ssize_t table, Py_ssize_t cells)
     return (fits && over == table && last < cells) || set_value_error("a walk leads outside its tables");
 }
 
-/* Take arrays of a call, of which some are written to and share no memory with others; return how many are held: all of
- * them if no error is set. Letters: d for numbers, D for those written to, l for walks. */
-static Py_ssize_t get_arrays(PyObject *const *given, Py_buffer *views, const char *kinds)
-{
-    Py_ssize_t number = (Py_ssize_t)strlen(kinds);
-    for (Py_ssize_t i = 0; i < number; i++) {
-        int walk = kinds[i] == 'l';
-        if (!get_array(given[i], &views[i], walk ? "lq" : "d", 8, walk ? 2 : 1, kinds[i] == 'D' ? PyBUF_WRITABLE : 0))
-            return i;
-    }
-    for (Py_ssize_t i = 0; i < number; i++)
-        for (Py_ssize_t j = 0; j < number; j++)
-            if (i != j && kinds[i] == 'D' && overlap(&views[i], &views[j])) {
-                set_value_error("an array that is written to shares memory with another");
-                return number;
-            }
-    return number;
-}
+#define NUMBERS {"d", 8, 1, 0}
+#define WRITTEN {"d", 8, 1, PyBUF_WRITABLE}
+#define WALK {"lq", 8, 2, 0}
 
 PyObject *scale_to_target(PyObject *Py_UNUSED(module), PyObject *args)
 {
     enum { TABLE, WORK, POTENTIAL, INSIDE, INTO, TARGET, SOFT, ALL };
-    PyObject *given[ALL], *limit = NULL;
+    PyObject *given[ALL];
     double least, moved = 0.0;
     if (!PyArg_ParseTuple(args, "OOOOOOOd", &given[TABLE], &given[WORK], &given[POTENTIAL], &given[INSIDE],
-                          &given[INTO], &given[TARGET], &limit, &least))
+                          &given[INTO], &given[TARGET], &given[SOFT], &least))
         return NULL;
-    int soft = limit != Py_None;
-    given[SOFT] = limit;
+    int soft = given[SOFT] != Py_None;
+    static const Kind kinds[ALL] = {WRITTEN, WRITTEN, WRITTEN, WALK, WALK, NUMBERS, NUMBERS};
     Py_buffer views[ALL];
-    Py_ssize_t held = get_arrays(given, views, soft ? "DDDlldd" : "DDDlld");
+    Py_ssize_t held = get_arrays(given, views, kinds, soft ? ALL : SOFT);
     if (!PyErr_Occurred()) {
         Py_ssize_t cells = views[TARGET].shape[0], whole = views[POTENTIAL].shape[0];
         double *found = views[WORK].buf, *changes = found + cells;
@@ -250,8 +235,9 @@ PyObject *scale_to_separator(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOOOn", &given[SOURCE], &given[TARGET], &given[WORK], &given[FROM], &given[INTO],
                           &cells))
         return NULL;
+    static const Kind kinds[ALL] = {NUMBERS, WRITTEN, WRITTEN, WALK, WALK};
     Py_buffer views[ALL];
-    Py_ssize_t held = get_arrays(given, views, "dDDll");
+    Py_ssize_t held = get_arrays(given, views, kinds, ALL);
     if (!PyErr_Occurred()) {
         double *wanted = views[WORK].buf;
         if (cells < 1 || views[WORK].shape[0] / 2 < cells)

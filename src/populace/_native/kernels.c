@@ -24,23 +24,40 @@ int set_value_error(const char *words)
     return 0;
 }
 
-int get_array(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags)
+/* Ask for an array; return 0, with an error set and nothing held, if it is of another kind. */
+static int get_array(PyObject *object, Py_buffer *view, Kind kind)
 {
-    if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
+    if (PyObject_GetBuffer(object, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | kind.flags) < 0)
         return 0;
     const char *format = view->format ? view->format : "B";
-    int known = strlen(format) == 1 && strchr(kinds, format[0]);
-    if (known && view->ndim == axes && (!size || view->itemsize == size) &&
+    int known = strlen(format) == 1 && strchr(kind.letters, format[0]);
+    if (known && view->ndim == kind.axes && (!kind.size || view->itemsize == kind.size) &&
         (uintptr_t)view->buf % (uintptr_t)view->itemsize == 0)
         return 1;
     PyBuffer_Release(view);
     return set_value_error("an array holds another kind of number, or has another number of axes");
 }
 
-int overlap(const Py_buffer *one, const Py_buffer *other)
+/* Tell whether two arrays have a byte in common. */
+static int overlap(const Py_buffer *one, const Py_buffer *other)
 {
     uintptr_t start = (uintptr_t)one->buf, next = (uintptr_t)other->buf;
     return one->len && other->len && start < next + (uintptr_t)other->len && next < start + (uintptr_t)one->len;
+}
+
+Py_ssize_t get_arrays(PyObject *const *given, Py_buffer *views, const Kind *kinds, Py_ssize_t number)
+{
+    const Kind list = {"lq", 8, 1, 0};
+    for (Py_ssize_t i = 0; i < number; i++)
+        if (!get_array(given[i], &views[i], kinds[i].letters ? kinds[i] : list))
+            return i;
+    for (Py_ssize_t i = 0; i < number; i++)
+        for (Py_ssize_t j = 0; kinds[i].flags && j < number; j++)
+            if (i != j && overlap(&views[i], &views[j])) {
+                set_value_error("an array that is written to shares memory with another");
+                return number;
+            }
+    return number;
 }
 
 void release_arrays(Py_buffer *views, Py_ssize_t held)
@@ -143,7 +160,7 @@ static Py_ssize_t take_columns(PyObject *given, PyObject *lengths, Py_buffer *co
     Py_ssize_t number = PyTuple_Size(given);
     for (Py_ssize_t i = 0; i < number; i++) {
         sizes[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(lengths, i));
-        if (PyErr_Occurred() || !get_array(PyTuple_GetItem(given, i), &columns[i], "BHIL", 0, 1, 0))
+        if (PyErr_Occurred() || !get_array(PyTuple_GetItem(given, i), &columns[i], (Kind){"BHIL", 0, 1, 0}))
             return i;
         if (columns[i].itemsize > 4 || columns[i].shape[0] != columns[0].shape[0]) {
             set_value_error("a column does not hold codes, or has another length than the first");
@@ -165,7 +182,7 @@ PyObject *count_columns(PyObject *Py_UNUSED(module), PyObject *args)
     uint64_t *sizes = PyMem_Malloc((size_t)number * sizeof *sizes);
     if (!columns || !sizes) {
         PyErr_NoMemory();
-    } else if (get_array(table, &counts, "lq", 8, 1, PyBUF_WRITABLE)) {
+    } else if (get_array(table, &counts, (Kind){"lq", 8, 1, PyBUF_WRITABLE})) {
         held = take_columns(given, lengths, columns, sizes);
         if (!PyErr_Occurred() && count_fits(columns, sizes, number, &counts)) {
             int within;

@@ -22,12 +22,16 @@
 /* Set a ValueError and return 0. */
 int set_value_error(const char *words);
 
-/* Ask for an array of numbers of one of some kinds (letters as in Python's struct) and, unless 0, of `size` bytes;
- * return 0, with an error set and nothing held, if it is another. */
-int get_array(PyObject *object, Py_buffer *view, const char *kinds, int size, int axes, int flags);
+/* What an array holds: numbers of one of some types (letters as in Python's struct; without any, a list of whole numbers
+ * is meant), of `size` bytes unless that is 0, along some axes, and flags: PyBUF_WRITABLE if it is written to. */
+typedef struct {
+    const char *letters;
+    int size, axes, flags;
+} Kind;
 
-/* Tell whether two arrays have a byte in common. */
-int overlap(const Py_buffer *one, const Py_buffer *other);
+/* Take the arrays of a call; return how many are held, all of them if no error is set. Those that are written to share
+ * no memory with others. */
+Py_ssize_t get_arrays(PyObject *const *given, Py_buffer *views, const Kind *kinds, Py_ssize_t number);
 
 /* Give back the first `held` arrays. */
 void release_arrays(Py_buffer *views, Py_ssize_t held);

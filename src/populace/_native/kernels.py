@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from populace._native.cell_moves import CellMovePlan, Deficits, Floats, Ints, move_rows, screen_rows
+from populace._native.cell_moves import CellMovePlan, Deficits, move_rows, screen_rows
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import NotCompiled, UsageError
 
 Codes = npt.NDArray[Any]
@@ -124,7 +125,8 @@ def scale_to_target(
     `inside` and `into` are the walks of the target's cells in the table and in the potential; `work` has room for
     twice the target.
     """
-    return float(_native.scale_to_target(table, work, potential, inside, into, target, soft, least))
+    flat = table.reshape(-1)
+    return float(_native.scale_to_target(flat, work, potential, inside, into, target, soft, least))
 
 
 def scale_to_separator(

@@ -149,22 +149,17 @@ PyObject *eliminate_variables(PyObject *Py_UNUSED(module), PyObject *args)
     int by_edges, chordal = 0;
     if (!PyArg_ParseTuple(args, "OOpOO", &given[0], &given[1], &by_edges, &given[2], &given[3]))
         return NULL;
-    static const char *const kinds[] = {"LQ", "lq", "LQ", "B?"};
-    static const int size[] = {8, 8, 8, 1}, axes[] = {2, 1, 2, 1};
+    static const Kind kinds[] = {
+        {"LQ", 8, 2, 0}, {"lq", 8, 1, 0}, {"LQ", 8, 2, PyBUF_WRITABLE}, {"B?", 1, 1, PyBUF_WRITABLE}};
     Py_buffer views[4];
-    Py_ssize_t held = 0;
-    while (held < 4 && get_array(given[held], &views[held], kinds[held], size[held], axes[held],
-                                 held > 1 ? PyBUF_WRITABLE : 0))
-        held++;
-    if (held == 4) {
+    Py_ssize_t held = get_arrays(given, views, kinds, 4);
+    if (!PyErr_Occurred()) {
         int64_t columns = views[1].shape[0], words = views[0].shape[1];
         uint64_t *neighbours = PyMem_Calloc((size_t)(columns * words + 2 * words + 1), sizeof *neighbours);
         Cost *costs = PyMem_Calloc((size_t)columns + 1, sizeof *costs);
         if (!neighbours || !costs) {
             PyErr_NoMemory();
         } else if (views[2].shape[0] != columns || views[2].shape[1] != words || views[3].shape[0] != columns ||
-                   overlap(&views[2], &views[0]) || overlap(&views[2], &views[1]) || overlap(&views[2], &views[3]) ||
-                   overlap(&views[3], &views[0]) || overlap(&views[3], &views[1]) ||
                    (columns + 63) / 64 > words || !sets_fit(views[0].buf, views[0].shape[0], words, columns)) {
             set_value_error("the sets do not fit their columns");
         } else {

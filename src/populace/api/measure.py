@@ -11,8 +11,7 @@ from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
 from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model_space import ModelSpace
-from populace.measurements.measurements import Measurements
-from populace.measurements.run_context import RunContext
+from populace.measurements.measurements import Measurements, RunContext
 from populace.methods.discovery.domain_discovery import (
     build_grids,
     discover_domains,

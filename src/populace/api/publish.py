@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+
+import pyarrow as pa
 
 from populace.api.estimate import estimate_request
 from populace.api.generate import check_row_request
 from populace.api.measure import measure_request
-from populace.api.preload import ESTIMATES, ESTIMATES_REPORT, REPORT, WRITING, load_modules
 from populace.api.request import RowRequest, RunRequest
 from populace.api.safety_net import check_writable, safety_net
 from populace.api.stage_folders import save_measurements
@@ -17,7 +19,30 @@ from populace.core.run_state import run_state
 from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
 from populace.release.estimates_bundle import Estimates
-from populace.release.table_files import parse_table_format
+from populace.release.table_files import TableFormat, parse_table_format, table_format_like
+
+# Modules loaded before anything is paid for, since an import can fail as a disk can.
+# What every result is written with.
+WRITING = (
+    "pyarrow.compute",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "populace.release.report.comparison",
+)
+# What a report is made with.
+REPORT = (
+    "encodings.unicode_escape",
+    "jinja2.ext",
+    "vl_convert",
+    "populace.release.report.report_data",
+    "populace.release.report.bootstrap_error",
+    "populace.release.report.render",
+)
+ESTIMATES = (
+    "populace.private.survey.smooth_answers",
+    "populace.private.survey.exact_sums",
+)
+ESTIMATES_REPORT = (*REPORT, "populace.release.report.estimates_report")
 
 
 @run_state()
@@ -38,7 +63,7 @@ def publish_release(
     if table_format is not None:
         parse_table_format(table_format)
     check_row_request(drawn, schema=request.schema, method=request.synthesizer)
-    load_modules(request, *WRITING, *(REPORT if report else ()))
+    _load_modules(request, *WRITING, *(REPORT if report else ()))
     with safety_net(out, ledger=request.ledger, inference=drawn.inference) as net:
         measurements = measure_request(request, progress=progress)
         net.keep()
@@ -52,7 +77,7 @@ def publish_release(
 def publish_measurements(request: RunRequest, out: Path, *, progress: Progress | None = None) -> Measurements:
     """Measure what is asked for, and write the folder that fitting starts from."""
     check_writable(out, ledger=request.ledger)
-    load_modules(request, *WRITING)
+    _load_modules(request, *WRITING)
     with safety_net(out, ledger=request.ledger):
         measurements = measure_request(request, progress=progress)
         save_measurements(measurements, out)
@@ -71,10 +96,19 @@ def publish_estimates(
 ) -> Estimates:
     """Estimate what is asked for, and write the folder of estimates."""
     check_writable(out, ledger=request.ledger)
-    load_modules(request, *WRITING, *ESTIMATES, *(ESTIMATES_REPORT if report else ()))
+    _load_modules(request, *WRITING, *ESTIMATES, *(ESTIMATES_REPORT if report else ()))
     with safety_net(out, ledger=request.ledger) as net:
         estimates = estimate_request(request, design=design, queries=queries, progress=progress)
         net.keep()
         (progress or silent)("writing the release", 0.5)
         estimates.save(out, report=report)
     return estimates
+
+
+def _load_modules(request: RunRequest, *names: str) -> None:
+    """Load modules now; what cannot be loaded fails while nothing is spent."""
+    for name in names:
+        import_module(name)
+    if table_format_like(request.data) is TableFormat.CSV:
+        # With its first list of texts, Arrow loads pandas where it is installed.
+        pa.array([""])

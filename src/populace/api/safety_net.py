@@ -20,7 +20,7 @@ from populace.measurements.measurements import AnswerRecord
 from populace.privacy.ledger.ledger import default_ledger_path
 from populace.release.folder.destination import atomic_folder, check_destination, resolve_folder
 from populace.release.folder.hidden_folder import shorten_name
-from populace.release.folder.recovered_answers import TOO_LITTLE_MEASURED, can_fit, suggest_commands
+from populace.release.folder.leftovers import TOO_LITTLE_MEASURED, can_fit, suggest_commands
 from populace.release.manifest import dump_json
 
 OWNER_ONLY = 0o700

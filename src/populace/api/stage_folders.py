@@ -14,9 +14,9 @@ from populace.inference.model import FILES as MODEL_FILES
 from populace.inference.model import Model
 from populace.measurements.measurements import FILES, AnswerRecord, Measurements, Numbers
 from populace.release.folder.destination import atomic_folder
-from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, dump_json
+from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, digest_files, dump_json
 from populace.release.row_selection import RowCountOrigin
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import compute_statement
 
 PARENTS_FILE = "parents.json"
@@ -94,8 +94,7 @@ def _check_files_present(folder: Path, files: Sequence[str], *, what: str, verb:
 
 def _write_digests(folder: Path) -> None:
     """Write the digests of all files of a stage beside them: what comes later names its parents by them."""
-    found = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
-    (folder / PARENTS_FILE).write_text(dump_json(found), encoding="utf-8")
+    (folder / PARENTS_FILE).write_text(dump_json(digest_files(folder)), encoding="utf-8")
 
 
 def _check_digests(folder: Path, files: Sequence[str]) -> None:

@@ -39,38 +39,21 @@ def clean(folder: Path, dry_run: bool, ledger: Path | None, json: bool) -> None:
         raise UsageError(f"there is no folder {folder}.", hint="name the folder that runs wrote into")
     found = list(find_leftovers(folder))
     if not dry_run:
-        found = [(remove_leftover(each.path) or each) if each.fate is Fate.REMOVE else each for each in found]
+        found = [(remove_leftover(left.path) or left) if left.fate is Fate.REMOVE else left for left in found]
     places = (*list_recovery_folders(ledger=ledger), default_ledger_path().parent)
     others = {place.resolve(): place for place in places}
     others.pop(folder.resolve(), None)
-    found += [each for place in others.values() for each in find_paid_answers(place)]
+    found += [kept for place in others.values() for kept in find_paid_answers(place)]
+    fates = {**{fate: fate.value for fate in Fate}, Fate.REMOVE: "would remove" if dry_run else "removed"}
+    shown = [
+        {"path": str(left.path), "what": left.what, "fate": fates[left.fate], "detail": left.detail}
+        for left in found
+    ]
     if json:
-        emit_json(
-            {
-                "folder": str(folder),
-                "dry_run": dry_run,
-                "leftovers": [
-                    {
-                        "path": str(each.path),
-                        "what": each.what,
-                        "fate": _fate(each.fate, dry_run=dry_run),
-                        "detail": each.detail,
-                    }
-                    for each in found
-                ],
-            }
-        )
+        emit_json({"folder": str(folder), "dry_run": dry_run, "leftovers": shown})
         return
-    for each in found:
-        detail = f" ({each.detail})" if each.detail else ""
-        emit(f"{_fate(each.fate, dry_run=dry_run):12}  {each.path}: {each.what}{detail}")
+    for each in shown:
+        detail = f" ({each['detail']})" if each["detail"] else ""
+        emit(f"{each['fate']:12}  {each['path']}: {each['what']}{detail}")
     if not found:
         say(f"nothing was left behind in {folder}")
-
-
-def _fate(fate: object, *, dry_run: bool) -> str:
-    from populace.release.folder.leftovers import Fate
-
-    if fate is Fate.REMOVE:
-        return "would remove" if dry_run else "removed"
-    return fate.value if isinstance(fate, Fate) else ""

@@ -64,22 +64,13 @@ class Option:
         """Let a parser take it."""
         if not self.metavar:
             parser.add_argument(self.flag, dest=self.parameter, action="store_true")
-        elif self.flag:
-            action = "append" if self.repeated else "store"
-            parser.add_argument(
-                self.flag,
-                dest=self.parameter,
-                metavar=self.metavar,
-                type=self._parse,
-                action=action,
-                required=self.required,
-                default=self.default,
-            )
+            return
+        value: dict[str, Any] = {"metavar": self.metavar, "type": self._parse, "default": self.default}
+        if self.flag:
+            value |= {"action": "append" if self.repeated else "store", "required": self.required}
+            parser.add_argument(self.flag, dest=self.parameter, **value)
         else:
-            count = None if self.required else "?"
-            parser.add_argument(
-                self.parameter, metavar=self.metavar, type=self._parse, nargs=count, default=self.default
-            )
+            parser.add_argument(self.parameter, nargs=None if self.required else "?", **value)
 
     def _parse(self, text: str) -> Any:
         try:
@@ -224,20 +215,16 @@ def render_help(usage: str, doc: str, tables: Sequence[tuple[str, Sequence[tuple
     left = 2 + max((len(word) for _, rows in tables for word, _ in rows if len(word) <= MAX_LEFT), default=0)
     lines = textwrap.wrap(f"Usage: {usage}", width, subsequent_indent=" " * 9, break_on_hyphens=False)
     for paragraph in doc.split("\n\n"):
-        lines += ["", *render_paragraph(paragraph, width=width)]
+        # A title with a list of indented lines stays as it is.
+        shown = paragraph.splitlines()
+        if not is_listing(paragraph):
+            shown = textwrap.wrap(" ".join(shown), width, break_on_hyphens=False)
+        lines += ["", *shown]
     for title, rows in tables:
         lines += ["", f"{title}:"]
         for word, text in rows:
             lines += _row(word, text, left=left, width=width)
     return "\n".join(lines)
-
-
-def render_paragraph(paragraph: str, *, width: int) -> list[str]:
-    """Return the lines of a paragraph: wrapped, or as they are where a list of indented lines follows a title."""
-    lines = paragraph.splitlines()
-    if is_listing(paragraph):
-        return lines
-    return textwrap.wrap(" ".join(lines), width, break_on_hyphens=False)
 
 
 def is_listing(paragraph: str) -> bool:

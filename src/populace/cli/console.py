@@ -1,7 +1,8 @@
-"""What every verb shares: where words go, and how progress looks."""
+"""What every verb shares: where words and texts go, and how progress looks."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import os
@@ -9,8 +10,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
+from populace.core.errors import ResourceError, UsageError
 from populace.core.progress import Progress, silent
 
 BAR_DELAY_SECONDS = 2.0  # seconds of work before a progress bar appears
@@ -51,26 +54,24 @@ def escape_unprintable(text: str, *, encoding: str | None = None) -> str:
     >>> escape_unprintable("a\x1b[2J name"), escape_unprintable("ε ≤ 1", encoding="ascii")
     ('a\\u001b[2J name', '\\u03b5 \\u2264 1')
     """
-    text = _UNSAFE.sub(lambda found: _escape(found.group()), text)
     encoding = encoding or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return "".join(each if _can_encode(encoding, each) else _escape(each) for each in text)
-    return text
+    return _UNSAFE.sub(lambda found: _escape(found.group()), text).encode(encoding, _ESCAPES).decode(encoding)
 
 
-def _can_encode(encoding: str, character: str) -> bool:
-    try:
-        return bool(character.encode(encoding))
-    except UnicodeEncodeError:
-        return False
+def _escape_unencodable(failure: UnicodeError) -> tuple[str, int]:
+    if not isinstance(failure, UnicodeEncodeError):
+        raise failure
+    return "".join(map(_escape, failure.object[failure.start : failure.end])), failure.end
 
 
 def _escape(character: str) -> str:
     # Beyond the first plane JSON writes two halves.
     halves = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
+
+
+_ESCAPES = "populace-escapes"
+codecs.register_error(_ESCAPES, _escape_unencodable)
 
 
 def emit_json(value: Any) -> None:
@@ -84,6 +85,31 @@ def emit_result(result: Mapping[str, Any], *, json: bool) -> None:
         emit_json(result)
     else:
         emit(str(next(iter(result.values()))))
+
+
+def save_text(text: str, out: Path) -> None:
+    """Write a text to a file that is not there yet or is empty, or to stdout where the file is `-`.
+
+    Somebody may have worked on another one: it is never replaced.
+    """
+    if str(out) == "-":
+        emit(text.rstrip("\n"))
+        return
+    try:
+        if out.exists() and (not out.is_file() or out.stat().st_size > 0):
+            raise UsageError(
+                f"{str(out)!r} exists already, and somebody may have worked on it.",
+                hint="remove it, or give --out another name",
+            )
+        out.write_text(text, encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"there is no folder {str(out.parent)!r}.", hint="make it first") from None
+    except ValueError:
+        raise UsageError("the path in --out is not a path.", hint="check for stray characters") from None
+    except OSError as error:
+        raise ResourceError(
+            f"{str(out)!r} cannot be written: {error.strerror}.", hint="give --out a file you may write"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def write_input(table: pa.Table, folder: Path) -> Path:
     """Write the invented people and their schema, as a curator has them; files that somebody changed are kept."""
     import pyarrow.csv
 
-    from populace.simulation.population_schema import POPULATION_SCHEMA
+    from populace.simulation.population import POPULATION_SCHEMA
 
     people = io.BytesIO()
     pyarrow.csv.write_csv(table, people)
@@ -89,7 +89,7 @@ def is_demo(folder: Path) -> bool:
     from populace.core.errors import ReleaseError
     from populace.release.manifest import Manifest
     from populace.schema.schema import Schema
-    from populace.simulation.population_schema import POPULATION_SCHEMA
+    from populace.simulation.population import POPULATION_SCHEMA
 
     try:
         manifest = Manifest.load(folder)

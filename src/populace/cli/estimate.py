@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from populace.cli import options
 from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, emit_result, progress, say
+from populace.cli.notes import note_account, note_weak_guarantee
 from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ OUT = replace(options.OUT, help=f"{options.OUT.help} Needed without --expect.", 
 EXPECT = Option(
     "--expect ROWS",
     "Print the expected privacy error of each query for a public number of rows. DATA is not opened, nothing is spent.",
-    options.whole(),
+    options.whole,
 )
 
 
@@ -84,8 +86,6 @@ def estimate(
     """
     from populace.api.publish import publish_estimates
     from populace.api.request import RunRequest
-    from populace.cli.account import find_account, print_balance
-    from populace.cli.notes import note_weak_guarantee
 
     if expect is not None:
         print_expected(
@@ -99,13 +99,12 @@ def estimate(
     request = RunRequest.of(
         data, schema=schema, epsilon=epsilon, delta=delta, method=None, ledger=ledger, dataset=dataset
     )
-    account = find_account(request)
-    note_weak_guarantee(request.epsilon, request.delta)
-    with progress() as moved:
-        estimates = publish_estimates(
-            request, out, design=design, queries=queries, report=not no_report, progress=moved
-        )
-    print_balance(account)
+    with note_account(request):
+        note_weak_guarantee(request.epsilon, request.delta)
+        with progress() as moved:
+            estimates = publish_estimates(
+                request, out, design=design, queries=queries, report=not no_report, progress=moved
+            )
     note_noise(estimates)
     note_population_mismatch(estimates)
     rows = [row.to_json() for row in estimates.rows]
@@ -116,7 +115,6 @@ def print_expected(
     schema: Path, *, design: Path, queries: Path, rows: int, epsilon: str, delta: str, json: bool
 ) -> None:
     """Write which privacy error each query will have, and what that rests on."""
-    from populace.cli.notes import note_weak_guarantee
     from populace.planning.expected_estimates import assume_row_weight, predict_errors
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
     from populace.schema.schema import Schema
@@ -126,9 +124,10 @@ def print_expected(
     described = Schema.load(schema)
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
-    found = predict_errors(
-        schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta
+    predict = partial(
+        predict_errors, schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon
     )
+    found = predict(delta=delta)
     weight = assume_row_weight(drawn, rows)
     if json:
         emit_json({"rows": rows, "row_weight": weight, "expected": [each.to_json() for each in found]})
@@ -142,10 +141,7 @@ def print_expected(
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {shown[0]}  {shown[1]}  {lost}")
     if parse_delta(delta):
-        pure = predict_errors(
-            schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=0
-        )
-        note_pure_is_better(found, pure)
+        note_pure_is_better(found, predict(delta=0))
     weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from max_weight; `population` in the design tells better)"

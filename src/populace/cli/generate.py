@@ -55,23 +55,21 @@ def generate(
       populace generate model --out older-women --where "age >= 65 and sex == 'female'"
       populace generate model --out five --implicates 5 --ledger ledger.db
     """
-    from populace.api.generate import check_row_count
-    from populace.api.generate import generate as draw
+    from populace.api.generate import check_row_count, draw_release
     from populace.api.request import RowRequest
     from populace.api.stage_folders import load_model
     from populace.release.folder.destination import check_destination
     from populace.release.table_files import parse_table_format
 
     check_destination(out)
-    check_row_count(RowRequest(rows=rows, implicates=implicates))
+    request = RowRequest(rows=rows, where=where, implicates=implicates, seed=seed)
+    check_row_count(request)
     if table_format is not None:
         parse_table_format(table_format)
     fitted = load_model(model)
     note_missing_digests(model)
     with progress() as moved:
-        release = draw(
-            fitted, rows=rows, where=where, implicates=implicates, seed=seed, ledger=ledger, progress=moved
-        )
+        release = draw_release(fitted, request, ledger=ledger, progress=moved)
         moved("writing the release" if no_report else "making the report", 0.5)
         release.save(out, format=table_format, report=not no_report)
     note_capped_rows(release)

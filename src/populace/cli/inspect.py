@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
 from populace.cli.command import Option, command
-from populace.cli.console import emit, emit_json, say
-from populace.cli.text_files import save_text
+from populace.cli.console import emit, emit_json, save_text, say
 from populace.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
         typed = _read_arrow(data, lambda file: pa.ipc.open_file(file).schema)
     elif source.kind == "parquet":
         typed = _read_arrow(data, pq.read_schema)
-    types = {field.name: (_kind_of_type(field.type), _describe_type(field.type)) for field in typed}
+    types = {field.name: _describe_type(field.type) for field in typed}
     names = tuple(field.name for field in typed) if source is None else source.names
     _check_names(names)
     if public:
@@ -95,38 +94,27 @@ def _check_names(names: tuple[str, ...]) -> None:
         )
 
 
-def _kind_of_type(kind: Any) -> str:
+def _describe_type(kind: Any) -> tuple[str, str]:
+    """Return a type as the draft of a schema knows it, and in words that people use."""
     import pyarrow as pa
 
     from populace.schema.codec.cell_texts import has_no_text
 
-    if has_no_text(kind):
-        return "nested"
-    if pa.types.is_dictionary(kind):
-        return _kind_of_type(kind.value_type)
-    if pa.types.is_boolean(kind):
-        return "truth"
-    if pa.types.is_integer(kind):
-        return "whole"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "decimal"
-    if pa.types.is_temporal(kind):
-        return "time"
-    return "text"
-
-
-def _describe_type(kind: Any) -> str:
-    """Return a type in words that people use."""
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(kind):
-        return f"{_describe_type(kind.value_type)} with a list of values"
-    if pa.types.is_timestamp(kind):
-        return "date and time"
-    if pa.types.is_time(kind):
-        return "time"
-    words = {"truth": "yes or no", "whole": "whole number", "decimal": "number", "time": "date"}
-    return (words | {"nested": "list, structure or length of time"}).get(_kind_of_type(kind), "text")
+    types = pa.types
+    if types.is_dictionary(kind):
+        sort, words = _describe_type(kind.value_type)
+        return sort, f"{words} with a list of values"
+    known: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+        (has_no_text, "nested", "list, structure or length of time"),
+        (types.is_boolean, "truth", "yes or no"),
+        (types.is_integer, "whole", "whole number"),
+        (types.is_floating, "decimal", "number"),
+        (types.is_decimal, "decimal", "number"),
+        (types.is_timestamp, "time", "date and time"),
+        (types.is_time, "time", "time"),
+        (types.is_temporal, "time", "date"),
+    )
+    return next(((sort, words) for holds, sort, words in known if holds(kind)), ("text", "text"))
 
 
 def _is_arrow(data: Path) -> bool:

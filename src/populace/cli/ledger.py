@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
-from populace.cli.account import note_new_ledger
 from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, say
+from populace.cli.notes import note_new_ledger
 
 if TYPE_CHECKING:
     from populace.privacy.ledger.account import Account
@@ -39,12 +39,12 @@ def init(dataset: str, epsilon: str, delta: str, neighbours: str, ledger: Path |
       populace ledger init --dataset people --epsilon 3 --delta 1e-8
     """
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
-    from populace.privacy.ledger.ledger import Ledger
+    from populace.privacy.ledger.ledger import Ledger, default_ledger_path
     from populace.schema.unit import Neighbours
 
     # Before a ledger is made for it.
     allowed, slack = parse_epsilon(epsilon), parse_delta(delta)
-    path = _ledger_path(ledger)
+    path = ledger or default_ledger_path()
     is_new = not path.exists()
     book = Ledger.open(path)
     if is_new:
@@ -61,9 +61,8 @@ def grant(dataset: str, epsilon: str, delta: str, ledger: Path | None, json: boo
       populace ledger grant --dataset people --epsilon 1 --delta 1e-9
     """
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
-    from populace.privacy.ledger.ledger import Ledger
 
-    book = Ledger.existing(_ledger_path(ledger))
+    book = _open_existing(ledger)
     book.grant(dataset, epsilon=parse_epsilon(epsilon), delta=parse_delta(delta))
     _show(book, dataset, json=json)
 
@@ -76,9 +75,7 @@ def show(dataset: str | None, ledger: Path | None, json: bool) -> None:
       populace ledger show
       populace ledger show --dataset people
     """
-    from populace.privacy.ledger.ledger import Ledger
-
-    _show(Ledger.existing(_ledger_path(ledger)), dataset, json=json)
+    _show(_open_existing(ledger), dataset, json=json)
 
 
 @command(options.LEDGER, options.JSON)
@@ -90,12 +87,10 @@ def head(ledger: Path | None, json: bool) -> None:
     Examples:
       populace ledger head >> /elsewhere/heads.txt
     """
-    from populace.privacy.ledger.ledger import Ledger
-
-    path = _ledger_path(ledger)
-    last = Ledger.existing(path).head()
+    book = _open_existing(ledger)
+    last = book.head()
     if json:
-        emit_json({"ledger": str(path), "seq": last.seq, "hash": last.hash})
+        emit_json({"ledger": str(book.path), "seq": last.seq, "hash": last.hash})
     else:
         emit(str(last))
 
@@ -111,18 +106,15 @@ def verify(kept: str | None, ledger: Path | None, json: bool) -> None:
       populace ledger verify
       populace ledger verify --head "$(tail -n 1 /elsewhere/heads.txt)"
     """
-    from populace.privacy.ledger.ledger import Ledger
-
-    path = _ledger_path(ledger)
-    book = Ledger.existing(path)
+    book = _open_existing(ledger)
     found = None if kept is None else book.find_head(kept)
     entries = book.verify()
     if json:
         extra = {} if found is None else {"head": str(found)}
-        emit_json({"ledger": str(path), "entries": entries, "verified": True} | extra)
+        emit_json({"ledger": str(book.path), "entries": entries, "verified": True} | extra)
     else:
         held = "" if found is None else f", and entry {found.seq} is as it was kept"
-        emit(f"{path}: {entries} entries, the chain is whole{held}")
+        emit(f"{book.path}: {entries} entries, the chain is whole{held}")
 
 
 ledger = Group(
@@ -142,10 +134,10 @@ ledger = Group(
 )
 
 
-def _ledger_path(given: Path | None) -> Path:
-    from populace.privacy.ledger.ledger import default_ledger_path
+def _open_existing(given: Path | None) -> Ledger:
+    from populace.privacy.ledger.ledger import Ledger, default_ledger_path
 
-    return given or default_ledger_path()
+    return Ledger.existing(given or default_ledger_path())
 
 
 def _show(book: Ledger, dataset: str | None, *, json: bool) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from populace.cli.command import (
@@ -150,13 +150,13 @@ def _run(arguments: Sequence[str]) -> int | Failure:
             if refusal.exit_code != ENVIRONMENT and (cause := environment_cause(refusal)) is not None:
                 return _report_environment(cause)
             return Failure(message=refusal.message, hint=refusal.hint, code=refusal.exit_code)
-        except (KeyboardInterrupt, Terminated) as stop:
-            return _report_interrupt(signal_exit_code(stop))
         except (MemoryError, OSError) as failure:
             return _report_environment(environment_cause(failure) or failure)
         except BaseException as failure:
             if (signalled := _find_interrupt(failure)) is not None:
-                return _report_interrupt(signal_exit_code(signalled))
+                # What it had booked is booked, whichever signal it was.
+                code = signal_exit_code(signalled)
+                return Failure(message=INTERRUPTED_MESSAGE, hint=INTERRUPTED_HINT, code=code)
             # A panic of a library in Rust is no Exception.
             cause = environment_cause(failure)
             return _report_bug(debug=debug) if cause is None else _report_environment(cause)
@@ -172,20 +172,11 @@ def _find_interrupt(failure: BaseException | None) -> BaseException | None:
     return failure
 
 
-def _report_interrupt(code: int) -> Failure:
-    """Tell a run that a signal ended; what it had booked is booked, whichever signal it was."""
-    return Failure(message=INTERRUPTED_MESSAGE, hint=INTERRUPTED_HINT, code=code)
-
-
 def _explain_by_state(failure: Failure, state: RunState) -> Failure:
     """Return what a failure means where a budget is booked already: never that nothing was spent."""
     stopped = failure.message == INTERRUPTED_MESSAGE
     if state.booking is None:
-        return (
-            Failure(message=INTERRUPTED_MESSAGE, hint="nothing was spent", code=failure.code)
-            if stopped
-            else failure
-        )
+        return replace(failure, hint="nothing was spent") if stopped else failure
     parts = [failure.message, f"{state.booking}."]
     hints = [] if stopped else [failure.hint]
     if state.result is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from populace.cli import options
 from populace.cli.command import command
 from populace.cli.console import emit_result, progress
+from populace.cli.notes import note_account, note_before_run
 
 if TYPE_CHECKING:
     from populace.api.request import RunRequest
@@ -27,12 +28,9 @@ def measure(request: RunRequest, out: Path, json: bool) -> None:
       populace generate model --out release
     """
     from populace.api.publish import publish_measurements
-    from populace.cli.account import find_account, print_balance
-    from populace.cli.notes import note_before_run
 
-    account = find_account(request)
-    note_before_run(request)
-    with progress() as moved:
-        publish_measurements(request, out, progress=moved)
-    print_balance(account)
+    with note_account(request):
+        note_before_run(request)
+        with progress() as moved:
+            publish_measurements(request, out, progress=moved)
     emit_result({"measurements": str(out)}, json=json)

@@ -1,7 +1,9 @@
-"""Notes on stderr from public numbers: promises that are weak, and releases that noise has drowned."""
+"""Notes on stderr from public numbers: what is left of an account, weak promises, releases that noise has drowned."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +16,56 @@ if TYPE_CHECKING:
     from populace.schema.schema import Schema
 
 WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
+MAX_NAMED = 5
+
+
+@contextmanager
+def note_account(request: RunRequest) -> Iterator[None]:
+    """Warn before a run of other accounts that might be of the same people, and tell after it what is left.
+
+    A ledger that does not verify is refused. Rows are not compared: the ledger holds nothing about them.
+    """
+    from populace.privacy.ledger.ledger import Ledger
+
+    path, dataset = request.ledger, request.dataset
+    exists = path.exists()
+    accounts = Ledger.existing(path).accounts() if exists else ()
+    known = any(account.dataset == dataset for account in accounts)
+    others = [repr(other.dataset) for other in accounts if request.schema.digest in other.schemas]
+    if others and not known:
+        named = ", ".join(others[:MAX_NAMED]) + (", …" if len(others) > MAX_NAMED else "")
+        say(
+            f"WARNING: {dataset!r} is a new account, and there are other accounts with the same schema: {named}.\n"
+            "hint: if these are the same people, stop and name that account by --dataset or in the schema: "
+            "what is spent on two does not add up"
+        )
+    yield
+    note_balance(path, dataset, new_ledger=not exists, new_account=not known)
+
+
+def note_balance(path: Path, dataset: str, *, new_ledger: bool, new_account: bool) -> None:
+    """Tell on stderr what is left of the account after a run, and what the run had to make first."""
+    from populace.core.number_format import format_exact
+    from populace.privacy.ledger.ledger import Ledger
+
+    account = Ledger.existing(path).account(dataset)
+    if new_ledger:
+        note_new_ledger(path)
+    if new_account:
+        say(
+            f"the ledger had no account for {dataset!r}: one was opened with exactly this run's budget.\n"
+            "hint: `populace ledger init` sets a larger one beforehand, `populace ledger grant` adds to it"
+        )
+    say(
+        f"account {dataset!r}: epsilon {format_exact(account.left_epsilon)} left of "
+        f"{format_exact(account.epsilon)}, delta {format_exact(account.left_delta)} left of "
+        f"{format_exact(account.delta)} ({path})"
+    )
+
+
+def note_new_ledger(path: Path) -> None:
+    """Tell on stderr that a ledger was made: if its path was mistyped, earlier runs are forgotten."""
+    say(f"a new ledger was made at {path}; it knows of no earlier runs")
 
 
 def note_before_run(request: RunRequest) -> None:

@@ -13,26 +13,30 @@ if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
 
 DEFAULT_LEDGER = "~/.local/state/populace/ledger.db"
+MAX_SEED = 2**64 - 1
 
 
-def whole(least: int | None = None, most: int | None = None) -> Callable[[str], int]:
-    """Return a parser of whole numbers.
+def whole(text: str) -> int:
+    """Parse a whole number.
 
-    >>> whole(0)("12")
+    >>> whole("12")
     12
     """
-    low = "" if least is None else f" from {least} on" if most is None else f" from {least} to {most}"
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("a whole number") from None
 
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise ValueError(f"a whole number{low}") from None
-        if (least is not None and number < least) or (most is not None and number > most):
-            raise ValueError(f"a whole number{low}")
-        return number
 
-    return parse
+def parse_seed(text: str) -> int:
+    """Parse the seed of a generator."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= MAX_SEED:
+        raise ValueError(f"a whole number from 0 to {MAX_SEED}")
+    return number
 
 
 def number(text: str) -> float:
@@ -89,7 +93,7 @@ DATASET = Option(
     "The account to charge.",
     shown="the schema's dataset, or the data file's name",
 )
-ROWS = Option("--rows N", "How many synthetic rows.", whole(), shown="the noisy number of rows")
+ROWS = Option("--rows N", "How many synthetic rows.", whole, shown="the noisy number of rows")
 WHERE = Option(
     "--where EXPR",
     "Release only rows that meet a condition, such as \"age >= 65 and sex == 'f'\". It conditions the model, not the "
@@ -98,7 +102,7 @@ WHERE = Option(
 IMPLICATES = Option(
     "--implicates M",
     "Draw 1 to 100 tables from the one model, at no further cost.",
-    whole(),
+    whole,
     default=1,
 )
 FORMAT = Option(
@@ -110,7 +114,7 @@ FORMAT = Option(
 SEED = Option(
     "--seed N",
     "Makes the sampling of rows repeatable, never the noise.",
-    whole(0, 2**64 - 1),
+    parse_seed,
     shown="drawn, and recorded",
 )
 NO_REPORT = Option("--no-report", "Leave out report.html, which takes a second or two.")

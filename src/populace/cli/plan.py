@@ -18,7 +18,7 @@ MAX_PLAUSIBLE_ROWS = 10**10
 POPULATION = Option(
     "--population N",
     "About how many rows there are. It must be public: a published figure or a guess, not a count.",
-    options.whole(),
+    options.whole,
     required=True,
 )
 EPSILON = replace(options.EPSILON, help=f"{options.EPSILON.help} Or give --target-error.", required=False)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
 from populace.cli.command import Group, Option, command
-from populace.cli.console import emit, emit_json, say
-from populace.cli.text_files import save_text
+from populace.cli.console import emit, emit_json, save_text, say
 
 if TYPE_CHECKING:
     from populace.schema.columns.column import Column
@@ -57,26 +56,23 @@ def check(file: Path, json: bool) -> None:
     from populace.schema.schema import Schema
 
     schema = Schema.load(file)
+    rules, follow = len(schema.rules.rules), len(schema.layout.functions)
+    found: dict[str, Any] = {
+        "schema": str(file),
+        "columns": len(schema.columns),
+        "rules": rules,
+        "follow": follow,
+        "impossible": find_impossible_values(schema),
+        "digest": schema.digest,
+    }
     if json:
-        emit_json(
-            {
-                "schema": str(file),
-                "columns": len(schema.columns),
-                "rules": len(schema.rules.rules),
-                "follow": len(schema.layout.functions),
-                "impossible": find_impossible_values(schema),
-                "digest": schema.digest,
-            }
-        )
+        emit_json(found)
         return
     facts = [f"{len(schema.columns)} columns"]
-    if schema.layout.functions:
-        facts[0] += f", {len(schema.layout.functions)} of which follow from others"
-    facts += (
-        [f"{len(schema.rules.rules)} rule{'s' * (len(schema.rules.rules) > 1)}"] if schema.rules.rules else []
-    )
+    facts += [f"{follow} of which follow from others"] if follow else []
+    facts += [f"{rules} rule{'s' * (rules > 1)}"] if rules else []
     emit(f"{file}: {', '.join(facts)}, unit {schema.unit.name!r}, no contradiction found")
-    for name, values in find_impossible_values(schema).items():
+    for name, values in found["impossible"].items():
         shown = ", ".join(values[:MAX_SHOWN]) + (
             f" and {len(values) - MAX_SHOWN} more" * (len(values) > MAX_SHOWN)
         )
@@ -147,12 +143,12 @@ def import_(
     from dataclasses import replace
 
     from populace.schema.imports.detect_format import import_document
-    from populace.schema.imports.overlay import load_overlay
+    from populace.schema.imports.overlay import lay_over
     from populace.schema.schema import Schema
 
     document = import_document(file, dictionary=dictionary)
     for name in overlay or ():
-        document = load_overlay(name).over(document)
+        document = lay_over(document, name)
     named = {key: value for key, value in (("dataset", dataset), ("unit", unit)) if value is not None}
     text = replace(document, table={**document.table, **named}).text()
     schema = Schema.parse(text)

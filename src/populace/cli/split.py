@@ -48,7 +48,7 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
     from populace.privacy.noise.entropy import SystemEntropy
     from populace.privacy.noise.split_key import Split, SplitKey
     from populace.private.capacity import check_free_memory
-    from populace.private.split_files import require_id_column, write_split_files
+    from populace.private.secret_split import require_id_column, write_split_files
     from populace.release.folder.destination import atomic_folder, check_destination
     from populace.schema.schema import Schema
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from populace.cli import options
 from populace.cli.command import command
 from populace.cli.console import emit_result, progress
+from populace.cli.notes import note_account, note_before_run, note_release
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
@@ -39,15 +40,12 @@ def synth(
       populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --rows 50000 --out release
     """
     from populace.api.publish import publish_release
-    from populace.cli.account import find_account, print_balance
-    from populace.cli.notes import note_before_run, note_release
 
-    account = find_account(request)
-    note_before_run(request)
-    with progress() as moved:
-        release = publish_release(
-            request, drawn, out, table_format=table_format, report=not no_report, progress=moved
-        )
-    print_balance(account)
+    with note_account(request):
+        note_before_run(request)
+        with progress() as moved:
+            release = publish_release(
+                request, drawn, out, table_format=table_format, report=not no_report, progress=moved
+            )
     note_release(release)
     emit_result({"release": str(out), "statement": release.statement}, json=json)

@@ -18,7 +18,7 @@ TOTALS = Option(
     required=True,
 )
 OUT = Option("--out FILE", "The .csv or .parquet file to write; it must not exist yet.", Path, required=True)
-REPLICATES = Option("--replicates R", "How many replicate weights to make.", options.whole(), default=80)
+REPLICATES = Option("--replicates R", "How many replicate weights to make.", options.whole, default=80)
 WEIGHT = Option("--weight NAME", "The name of the column of weights.", default="weight")
 SEED = replace(options.SEED, help="Makes the drawing of replicates repeatable.", shown="the release's own")
 

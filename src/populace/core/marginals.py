@@ -19,6 +19,8 @@ MAX_CANDIDATE_WEIGHT = 2**20
 
 Clique = tuple[str, ...]
 Counts = npt.NDArray[np.int64]
+# What each code becomes: its group, class or set.
+Lookup = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Grouping:
         return max(self.groups) + 1
 
     @cached_property
-    def lookup(self) -> npt.NDArray[np.int64]:
+    def lookup(self) -> Lookup:
         """The map as an array: code → group."""
         return np.array(self.groups, dtype=np.int64)
 

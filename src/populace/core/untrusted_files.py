@@ -15,7 +15,7 @@ import stat
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +128,23 @@ def read_text(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """Return what a JSON file holds."""
     return parse_json(read_text(path), name=path.name)
+
+
+def read_stage(folder: Path, *, files: Sequence[str], form: str, verb: str) -> Any:
+    """Return the first of the files that a verb wrote into a folder, a JSON document; all are there, in this format."""
+    for name in files:
+        if not (folder / name).is_file():
+            raise ReleaseError(
+                f"{folder} holds no {name}.", hint=f"give the folder that `populace {verb}` wrote"
+            )
+    document = read_json(folder / files[0])
+    with refuse_parse_errors(f"{' and '.join(files)} in {folder}"):
+        if document["format"] != form:
+            raise ReleaseError(
+                f"{files[0]} has format {document['format']!r}; this version reads {form!r}.",
+                hint="use the version of populace that wrote it",
+            )
+    return document
 
 
 def read_object(path: Path, *, inner: str) -> tuple[Any, Any]:

@@ -16,13 +16,13 @@ from populace.core.marginals import Clique, Domain, Grouping
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_arrays,
-    read_json,
+    read_stage,
     refuse_parse_errors,
     require_int,
     require_text,
 )
 from populace.inference.constraints.recoding import Recoding
-from populace.inference.factor import AxisMap, Table
+from populace.inference.factor import Table
 from populace.inference.gls.observations import observe
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
@@ -132,12 +132,12 @@ class Model:
     @cached_property
     def beliefs(self) -> tuple[Table, ...]:
         """The probabilities of the cells of every node of the tree; nodes agree on what they share."""
-        return _read_only(self.propagation.beliefs(self._on_nodes()))
+        return _read_only(self.propagation.beliefs(self.propagation.on_nodes(self.potentials.items())))
 
     @property
     def conditionals(self) -> tuple[Table, ...]:
         """The probabilities of every node's cells given its separator's, even where the separator's are next to 0."""
-        return _read_only(self.propagation.conditionals(self._on_nodes()))
+        return _read_only(self.propagation.conditionals(self.propagation.on_nodes(self.potentials.items())))
 
     def grouped_marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, grouped columns by group."""
@@ -146,7 +146,7 @@ class Model:
             raise UsageError(
                 f"the model does not have every column of {wanted}.", hint="ask for columns of its domain"
             )
-        return self.total * self.propagation.joint(self.beliefs, wanted)
+        return self.total * self.propagation.joints(self.beliefs).table(wanted)
 
     def marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, code by code.
@@ -226,18 +226,8 @@ class Model:
     @classmethod
     def read_files(cls, folder: Path) -> Model:
         """Read what `write_files` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
-        for name in FILES:
-            if not (folder / name).is_file():
-                raise ReleaseError(
-                    f"{folder} holds no {name}.", hint="give the folder that `populace fit` wrote"
-                )
-        document = read_json(folder / "model.json")
+        document = read_stage(folder, files=FILES, form=FORMAT, verb="fit")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}", UsageError):
-            if document["format"] != FORMAT:
-                raise ReleaseError(
-                    f"model.json has format {document['format']!r}; this version reads {FORMAT!r}.",
-                    hint="use the version of populace that wrote it",
-                )
             domain = _parse_domain(document["domain"])
             groupings = {
                 require_text(g["column"]): Grouping(g["column"], tuple(map(require_int, g["groups"])))
@@ -268,14 +258,6 @@ class Model:
                 measurements_digest=require_text(document["measurements"]),
                 rehearsal=bool(document["rehearsal"]),
             )
-
-    def _on_nodes(self) -> list[Table]:
-        tables = [np.zeros(shape) for shape in self.propagation.shapes]
-        for clique, potential in self.potentials.items():
-            home = self.tree.holding(clique, domain=self.full_domain)[0]
-            slot = AxisMap.of(clique, inside=self.tree.nodes[home], domain=self.full_domain)
-            tables[home] += slot.spread(potential)
-        return tables
 
     def _sound_target(self, clique: Clique, table: Table) -> bool:
         return (

@@ -22,14 +22,13 @@ from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_column_names,
-    read_json,
     read_parquet,
+    read_stage,
     refuse_parse_errors,
     require_int,
     require_text,
 )
 from populace.measurements.public_marginals import PublicMarginals
-from populace.measurements.run_context import RunContext
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
@@ -40,6 +39,18 @@ Batch = tuple[Sequence[Marginal], Noise | ExponentialCount]
 
 FORMAT = "populace measurements 1"
 FILES = ("measurements.json", "measurements.parquet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What only the process that measured knows; it is never saved.
+
+    The library of the frame that came in, the file format that goes with the input, and the ledger that paid.
+    """
+
+    library: str = "pyarrow"
+    table_format: str = "csv"
+    ledger: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,18 +259,8 @@ class Measurements:
     def load(cls, folder: str | Path) -> Measurements:
         """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
         folder = Path(folder)
-        for name in FILES:
-            if not (folder / name).is_file():
-                raise ReleaseError(
-                    f"{folder} holds no {name}.", hint="give the folder that `populace measure` wrote"
-                )
-        document = read_json(folder / "measurements.json")
+        document = read_stage(folder, files=FILES, form=FORMAT, verb="measure")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
-            if document["format"] != FORMAT:
-                raise ReleaseError(
-                    f"measurements.json has format {document['format']!r}; this version reads {FORMAT!r}.",
-                    hint="use the version of populace that wrote it",
-                )
             schema = Schema.parse(require_text(document["schema"]), released=True)
             groupings = [
                 Grouping(require_text(g["column"]), tuple(map(require_int, g["groups"])))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from populace.methods.selection.candidates import (
     MAX_SCORED_CELLS,
     MAX_TREE_CELLS,
     answer_candidates,
+    choose_and_measure,
     mean_absolute_noise,
     scale_weights,
+    take_within,
 )
-from populace.methods.selection.measure_batch import choose_and_measure, measure_all_columns
+from populace.methods.selection.measure_batch import measure_all_columns
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 
@@ -101,23 +104,22 @@ def downward_closure(workload: Workload, *, domain: Domain) -> dict[Clique, int]
     for clique, weight in workload.weights.items():
         for name in clique:
             asked[name] = asked.get(name, Fraction(0)) + weight
-    found: dict[Clique, Fraction] = {}
-    left = MAX_SCORED_CELLS
+    parts = islice(
+        take_within(_parts(workload, domain), size=domain.cells, cells=MAX_SCORED_CELLS), MAX_CANDIDATES
+    )
+    return scale_weights({part: sum((asked[name] for name in part), Fraction(0)) for part in parts})
+
+
+def _parts(workload: Workload, domain: Domain) -> Iterator[Clique]:
+    """Yield the parts of the workload's marginals, those of few columns first, and of these the smallest."""
     for size in range(1, max(map(len, workload.weights), default=0) + 1):
-        parts = {
-            part: domain.cells(part)
+        parts = dict.fromkeys(
+            part
             for clique in workload.weights
             for part in combinations(clique, size)
             if size == 1 or all(domain[name] > 1 for name in part)
-        }
-        for part, cells in sorted(parts.items(), key=lambda item: item[1]):
-            left -= cells
-            if left < 0 or len(found) == MAX_CANDIDATES:
-                break
-            found[part] = sum((asked[name] for name in part), Fraction(0))
-        if left < 0 or len(found) == MAX_CANDIDATES:
-            break
-    return scale_weights(found)
+        )
+        yield from sorted(parts, key=domain.cells)
 
 
 AIM = Method(

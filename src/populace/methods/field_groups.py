@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,11 +14,18 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.progress import Progress
+from populace.inference.constraints.rule_potentials import RulePotentials
+from populace.inference.factor import Table
+from populace.inference.fit.estimator import Estimator, FitEffort
+from populace.inference.gls.observations import Observation
+from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.histogram.histogram_model import field_groups_model
+from populace.methods.histogram import observe_groups, product_model
 from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
@@ -31,9 +39,15 @@ class FieldGroupsConfig:
     """Columns are put together up to so many bins where nobody says what belongs together."""
     max_constrained_columns: int = 10
     """A table of so many columns has 2^10 effects, which a fit under rules goes through."""
+    cut_factor: float = 0.5
+    """Bins below so many times scale · log10(bins) are cut.
+
+    Half as many let noise fill too many bins of large groups, and twice as many lose those of common but even ones.
+    """
 
 
 FIELD_GROUPS_CONFIG = FieldGroupsConfig()
+_EFFORT = FitEffort(rounds=8, floor=1e-9, sweeps=50, steps=0, tolerance=1e-6, exact=True)
 
 
 def measure_field_groups(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -46,8 +60,7 @@ def measure_field_groups(oracle: Oracle, _workload: Workload, progress: Progress
     """
     progress("measuring groups of columns", 0.0)
     groups = choose_groups(oracle.domain, declared=oracle.groups, public=oracle.public)
-    noise = oracle.budget.measure_noise(Fraction(1), marginals=len(groups))
-    return oracle.measure([Marginal(group) for group in groups], noise=noise)
+    return measure_evenly(oracle, [Marginal(group) for group in groups], share=Fraction(1))
 
 
 def choose_groups(
@@ -97,13 +110,9 @@ def group_by_information(public: PublicTable, *, domain: Domain) -> tuple[Clique
     for pair in sorted(said, key=lambda pair: -said[pair]):
         first, second = (group[name] for name in pair)
         both = tuple(name for name in domain if name in first or name in second)
-        if (
-            said[pair] <= 0
-            or domain.cells(both) > FIELD_GROUPS_CONFIG.max_group_bins
-            or len(both) > FIELD_GROUPS_CONFIG.max_constrained_columns
-        ):
-            continue
-        group |= dict.fromkeys(both, both)
+        small = domain.cells(both) <= FIELD_GROUPS_CONFIG.max_group_bins
+        if said[pair] > 0 and small and len(both) <= FIELD_GROUPS_CONFIG.max_constrained_columns:
+            group |= dict.fromkeys(both, both)
     return tuple(dict.fromkeys(group.values()))
 
 
@@ -119,16 +128,57 @@ def _mutual_information(counts: Counts) -> float:
     return float((shares[seen] * np.log(shares[seen] / alone[seen])).sum() - chance)
 
 
+def field_groups_model(items: Sequence[Measurement], *, space: ModelSpace) -> Model:
+    """Return the model of histograms over groups of columns: a row draws one bin of each group.
+
+    Bins below c·scale·log10(bins) are cut to 0 and the others rounded. A group of which nothing is left is even. The
+    number of rows is that of the groups as measured, before the cut, each weighted by its noise. Where rules or public
+    totals tie groups together, the model is fitted to the tables under them, and what was cut may return in traces.
+    """
+    observed = observe_groups(items, domain=space.domain)
+    potentials = RulePotentials(space)
+    weights = np.array([1 / float(each.variance.sum()) for each in observed])
+    sums = np.array([float(each.values.sum()) for each in observed])
+    total = float(weights @ sums / weights.sum()) if space.rows is None else space.rows
+    tables: dict[Clique, Table] = {}
+    for each in observed:
+        allowed = potentials.allowed_cells(each.clique)
+        table = np.where(allowed, cut_noise_bins(each), 0.0)
+        tables[each.clique] = table if table.any() else allowed.astype(float)
+    if not potentials.has_rules and not space.totals:
+        return product_model(tables, space.domain, total=total)
+    estimator = Estimator(space)
+    rows = max(1.0, total)
+    estimator.replace_observations(
+        Observation(each.clique, tables[each.clique] * (rows / tables[each.clique].sum()), each.variance)
+        for each in observed
+    )
+    estimator.refit(effort=_EFFORT)
+    return estimator.model()
+
+
+def cut_noise_bins(seen: Observation) -> Table:
+    """Return the bins of a group, rounded, without those that noise alone could have filled.
+
+    Noise of variance v is taken for Laplace noise: its scale is 1/(2·asinh(1/√2v)).
+
+    >>> seen = Observation(("a",), np.array([11.0, 9.6, -30.0] + [0.0] * 97), np.full(100, 199.83))
+    >>> cut_noise_bins(seen)[:3]  # scale 10, 100 bins: the cut_noise_bins is at 10
+    array([11.,  0.,  0.])
+    """
+    scale = 0.5 / math.asinh(1 / math.sqrt(2 * float(seen.variance.max())))
+    least = FIELD_GROUPS_CONFIG.cut_factor * scale * math.log10(max(seen.values.size, 1))
+    return np.where(seen.values < least, 0.0, np.maximum(np.rint(seen.values), 0.0))
+
+
 def check_field_groups(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     """Refuse, from public facts alone, groups that would be too large."""
     domain = schema.domain
     groups = choose_groups(domain, declared=schema.groups)
-    if (schema.rules.rules or schema.totals) and max(
-        map(len, groups)
-    ) > FIELD_GROUPS_CONFIG.max_constrained_columns:
+    longest, most = max(map(len, groups)), FIELD_GROUPS_CONFIG.max_constrained_columns
+    if (schema.rules.rules or schema.totals) and longest > most:
         raise UsageError(
-            f"a group of {max(map(len, groups))} columns cannot be fitted under rules; the most is "
-            f"{FIELD_GROUPS_CONFIG.max_constrained_columns}.",
+            f"a group of {longest} columns cannot be fitted under rules; the most is {most}.",
             hint="declare smaller groups under [table] of the schema",
         )
     bins = sum(map(domain.cells, groups))

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from populace.core.marginals import Candidates, Counts, Marginal
-from populace.core.transcript import Transcript
-from populace.measurements.measurements import AnswerRecord, Batch, Measurement, Measurements, ReleasedRows
+from populace.measurements.measurements import (
+    AnswerRecord,
+    Batch,
+    Measurement,
+    Measurements,
+    ReleasedRows,
+    RunContext,
+)
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.measurements.run_context import RunContext
-from populace.methods.discovery.domain_discovery import DomainOracle
-from populace.methods.oracle import Oracle
+from populace.methods.oracle import QuestionOracle
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import (
     Exponential,
@@ -29,13 +33,6 @@ from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
 
 
-class QuestionOracle(Oracle, DomainOracle, Protocol):
-    """Every question of the barrier that methods and the learning of domains ask."""
-
-    @property
-    def schema(self) -> Schema: ...
-
-
 class MeasurementTranscript:
     """What one run was answered, in the order of its questions, and the run that paid for it."""
 
@@ -46,16 +43,16 @@ class MeasurementTranscript:
         self.schema = schema
         self.learnt: tuple[Measurement, ...] = ()
         self.final: tuple[Measurement | ReleasedRows | PublicMarginals, ...] = ()
-        self.tables: Transcript[Measurement | ReleasedRows] = Transcript()
-        self._others: Transcript[tuple[str, Mapping[str, Any], Mechanism, Any]] = Transcript()
+        self.tables: list[Measurement | ReleasedRows] = []
+        self._others: list[tuple[str, Mapping[str, Any], Mechanism, Any]] = []
 
     def note(self, verb: str, question: Mapping[str, Any], *, mechanism: Mechanism, answer: Any) -> None:
         """Record an answer that is no table of counts."""
-        self._others.record((verb, question, mechanism, answer))
+        self._others.append((verb, question, mechanism, answer))
 
     def measurements(self) -> Measurements:
         """Return everything measured, under the schema as it is known by now, with the ledger's record."""
-        answers = self.final or self.tables.entries
+        answers = self.final or tuple(self.tables)
         made = Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
         return made if self._context is None else replace(made, context=self._context)
 
@@ -72,14 +69,14 @@ class MeasurementTranscript:
                 "measurements": self.measurements(),
                 "answers": () if self.final else self._other_answers(),
             }
-        return {"answers": (*self._other_answers(), *(_answer_record(each) for each in self.tables.entries))}
+        return {"answers": (*self._other_answers(), *(_answer_record(each) for each in self.tables))}
 
     def _other_answers(self) -> tuple[AnswerRecord, ...]:
         return tuple(
             AnswerRecord(
                 verb=verb, question=_to_json(question), mechanism=mechanism.to_json(), answer=_to_json(answer)
             )
-            for verb, question, mechanism, answer in self._others.entries
+            for verb, question, mechanism, answer in self._others
         )
 
 
@@ -112,13 +109,13 @@ class RecordingOracle(PublicFacts):
     ) -> tuple[Measurement, ...]:
         """Ask, record, answer."""
         found = self._oracle.measure(marginals, noise=noise)
-        self._transcript.tables.record(*found)
+        self._transcript.tables.extend(found)
         return found
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Ask, record, answer."""
         found = self._oracle.measure_batches(batches)
-        self._transcript.tables.record(*found)
+        self._transcript.tables.extend(found)
         return found
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
@@ -143,7 +140,7 @@ class RecordingOracle(PublicFacts):
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Ask, record, answer."""
         found = self._oracle.discover_rows(mechanism=mechanism)
-        self._transcript.tables.record(ReleasedRows.of(found, columns=self.domain))
+        self._transcript.tables.append(ReleasedRows.of(found, columns=self.domain))
         return found
 
     def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:

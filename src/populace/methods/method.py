@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Protocol
 
 from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
@@ -48,13 +47,9 @@ class WorkloadUse(Enum):
     LISTED = "it measures the marginals that a workload lists, and the same for any workload by name"
 
 
-class Measure(Protocol):
-    """Asks an oracle what it needs within its budget, and returns what it was answered.
-
-    The workload says which marginals the curator wants accurate. It is public.
-    """
-
-    def __call__(self, oracle: Oracle, workload: Workload, progress: Progress, /) -> Answers: ...
+# Asks an oracle what it needs within its budget, and returns what it was answered. The workload says which marginals
+# the curator wants accurate. It is public.
+Measure = Callable[[Oracle, Workload, Progress], Answers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,18 +83,6 @@ def fit_tables(given: FitInput) -> Model:
     )
 
 
-class CheckRounds(Protocol):
-    """Refuses, from public facts alone, a workload that cannot be asked in rounds."""
-
-    def __call__(self, workload: Workload, *, domain: Domain) -> None: ...
-
-
-class SmallestShare(Protocol):
-    """Returns the smallest share of the budget that an answer gets."""
-
-    def __call__(self, workload: Workload, *, domain: Domain, budget: Budget) -> Fraction: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """One synthesis method. Whoever needs to know something of it asks here, and never compares its name.
@@ -120,10 +103,10 @@ class Method:
     can_use_delta: Callable[[Fraction, PrivacyUnit], bool] = lambda _epsilon, _unit: True
     public: PublicTableUse = PublicTableUse.NONE
     workload: WorkloadUse = WorkloadUse.FULL
-    check_rounds: CheckRounds | None = None
-    """For a method that can ask a workload in two rounds of weighted queries."""
-    smallest_share: SmallestShare | None = None
-    """For a method that lets the curator share out the budget."""
+    check_rounds: Callable[[Workload, Domain], None] | None = None
+    """For a method that can ask a workload in two rounds of weighted queries: what refuses one that cannot be."""
+    smallest_share: Callable[[Workload, Domain, Budget], Fraction] | None = None
+    """For a method that lets the curator share out the budget: the smallest share of it that an answer gets."""
     scores_all_pairs: bool = False
     """Whether it scores all pairs of columns, which takes too long for very many columns."""
     learns_domains: bool = True

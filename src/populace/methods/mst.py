@@ -10,7 +10,9 @@ import numpy as np
 
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
+from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.fit.projection import project_to_simplex
+from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
@@ -20,7 +22,6 @@ from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.independence_baseline import fit_baseline
 from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
-from populace.methods.selection.tree_size_limit import TreeSizeLimit
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
 
@@ -40,6 +41,8 @@ MST_CONFIG = MstConfig()
 
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_PAIR_CELLS = 2**25
+# Fitting takes seconds up to here.
+MAX_ADDED_CELLS = 2**20
 # So many pairs are candidates, some kilobytes each: all pairs of 512 columns.
 MAX_PAIRS = 2**17
 
@@ -112,6 +115,32 @@ def choose_tree(
         chosen.append(number)
         progress("choosing pairs", 0.1 + 0.8 * len(chosen) / most)
     return chosen, left
+
+
+class TreeSizeLimit:
+    """Keeps the model under rules small: a pair that would close a large cycle with rules and other pairs is refused.
+
+    It looks at the rules and at the pairs chosen so far, which are public or paid for.
+    """
+
+    def __init__(self, space: ModelSpace) -> None:
+        self._free = not space.rules.rules
+        self._potentials = RulePotentials(space)
+
+    def admissible(
+        self, among: Sequence[int], *, pairs: Sequence[Clique], chosen: Sequence[int]
+    ) -> list[int]:
+        """Return the numbers of pairs that can join the chosen ones without making the model too large.
+
+        A bound on what a pair adds decides: `CliqueCost.added_cells`.
+        """
+        if self._free:
+            return list(among)
+        tree, domain = self._potentials.tree([pairs[number] for number in chosen])
+        if tree.cells(domain) * max(domain.values()) <= MAX_ADDED_CELLS:
+            return list(among)
+        additions = CliqueCost((), domain=domain, tree=tree)
+        return [number for number in among if additions.added_cells(pairs[number]) <= MAX_ADDED_CELLS]
 
 
 def pair_candidates(

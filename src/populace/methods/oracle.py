@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from populace.core.marginals import Candidates, Clique, Counts, Marginal
-from populace.inference.model_space import DescribedTable
+from populace.core.marginals import Candidates, Counts, Marginal
 from populace.measurements.measurements import Batch, Measurement
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Exponential, ExponentialCount, Noise, PartitionSelection
+from populace.schema.public_facts import PublicFacts
 
 
-class Oracle(DescribedTable, Protocol):
+class Oracle(PublicFacts, Protocol):
     """The questions of the barrier. Each is charged before it is answered, and refused when the budget is short."""
-
-    @property
-    def ordered(self) -> frozenset[str]: ...
-
-    @property
-    def max_rows(self) -> int | None: ...
-
-    @property
-    def groups(self) -> tuple[Clique, ...]: ...
-
-    @property
-    def partition(self) -> Clique: ...
 
     @property
     def public(self) -> PublicTable | None: ...
@@ -61,3 +49,22 @@ class Oracle(DescribedTable, Protocol):
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Return the rows that are released, as codes of all columns, with their noisy counts."""
         ...
+
+
+class DomainOracle(Protocol):
+    """The questions of the barrier about columns whose domain is not public."""
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
+        """Return the values that are released, with their noisy counts."""
+        ...
+
+    def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
+        """Return noisy counts of groups of the column's codes: `groups` numbers the group of every code."""
+        ...
+
+
+class QuestionOracle(Oracle, DomainOracle, Protocol):
+    """Every question of the barrier that methods and the learning of domains ask."""

@@ -19,15 +19,15 @@ _HOMES = {
     "dpsyn": ("dpsyn.dpsyn", "DPSYN"),
     "field-groups": ("field_groups", "FIELD_GROUPS"),
     "gem": ("literature.gem.gem", "GEM"),
-    "histogram": ("histogram.histogram", "HISTOGRAM"),
-    "histogram-exponential": ("histogram.histogram", "HISTOGRAM_EXPONENTIAL"),
+    "histogram": ("histogram", "HISTOGRAM"),
+    "histogram-exponential": ("histogram", "HISTOGRAM_EXPONENTIAL"),
     "independent": ("independent", "INDEPENDENT"),
     "mst": ("mst", "MST"),
     "mwem": ("literature.mwem", "MWEM"),
     "nist2018": ("nist2018.nist2018", "NIST2018"),
     "pmw": ("literature.pmw", "PMW"),
     "privbayes": ("literature.privbayes", "PRIVBAYES"),
-    "stability": ("stability.stability", "STABILITY"),
+    "stability": ("stability", "STABILITY"),
 }
 
 

@@ -58,7 +58,7 @@ def check_public(method: Method, *, given: bool) -> None:
 def check_query_rounds(method: Method, workload: Workload, *, domain: Domain) -> None:
     """Refuse a workload in rounds where a method has none, and what its rounds cannot do."""
     if method.check_rounds is not None:
-        method.check_rounds(workload, domain=domain)
+        method.check_rounds(workload, domain)
     elif workload.rounds is not None:
         able = _methods_that(lambda other: other.check_rounds is not None)
         raise UsageError(
@@ -76,7 +76,7 @@ def check_noise_fits(method: Method, workload: Workload, *, domain: Domain, budg
     columns = len(domain)
     parts = 1000 * columns + 100 * (math.comb(columns, 2) + len(workload.weights))
     if method.smallest_share is not None:
-        least = method.smallest_share(workload, domain=domain, budget=budget)
+        least = method.smallest_share(workload, domain, budget)
         if not budget.can_afford(least):
             raise UsageError(
                 f"the workload leaves an answer {float(least):.1g} of the budget: noise might not fit 64 bits.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
@@ -24,7 +24,7 @@ from populace.methods.nist2018.query_rounds import (
 )
 from populace.schema.bounded_parsing import parse_toml
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
 
@@ -178,11 +178,12 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (FileNotFoundError, IsADirectoryError, ValueError) as failure:
-        near = did_you_mean(str(path), WORKLOAD_NAMES)
         what = "is not UTF-8 text" if isinstance(failure, UnicodeDecodeError) else "is no file"
         raise UsageError(
             f"the workload {str(path)!r} {what}.",
-            hint=f"did you mean {near!r}?" if near else "give pairs, triples, or the path of a TOML file",
+            hint=suggest(
+                str(path), WORKLOAD_NAMES, otherwise="give pairs, triples, or the path of a TOML file"
+            ),
         ) from None
     except OSError as error:
         raise ResourceError(
@@ -260,7 +261,7 @@ def _read_coarse_bins(table: TomlTable, names: Sequence[str], *, schema: Schema)
         if name not in names:
             raise UsageError(
                 f"{table.place} coarsens {name!r}, which is none of its columns.",
-                hint=f"did you mean {near!r}?" if (near := did_you_mean(name, names)) else "name one of them",
+                hint=suggest(name, names, otherwise="name one of them"),
             )
         if name in schema.layout.functions:
             raise UsageError(
@@ -316,9 +317,8 @@ def _parse_weight(given: object, *, place: str) -> Fraction:
 
 
 def _unknown_column(name: str, schema: Schema, *, where: str) -> UsageError:
-    known: Iterable[str] = dict.fromkeys([*schema.columns, *schema.variables])
-    near = did_you_mean(name, known)
+    known = dict.fromkeys([*schema.columns, *schema.variables])
     return UsageError(
         f"{where} names {name!r}, which is no column.",
-        hint=f"did you mean {near!r}?" if near else "name a column of the schema",
+        hint=suggest(name, known, otherwise="name a column of the schema"),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -20,23 +21,38 @@ from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
 from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
-from populace.planning.coarser_columns import can_be_coarser, describe_coarsening
-from populace.planning.epsilon_search import SEARCH, find_epsilon
 from populace.planning.prediction_range import PredictionRange
-from populace.planning.reduced_schema import map_variables_to_columns, reduce_schema, restrict_workload
-from populace.planning.run_cost import RunCost
-from populace.planning.simulated.column_shares import compute_declared_shares, read_shares
-from populace.planning.simulated.ensemble import SimulationEnsemble, simulate_ensemble
+from populace.planning.reduced_schema import (
+    describe_coarsening,
+    map_variables_to_columns,
+    reduce_schema,
+    restrict_workload,
+)
+from populace.planning.simulated.column_shares import SharesSource, compute_declared_shares, read_shares
+from populace.planning.simulated.ensemble import RunCost, SimulationEnsemble, simulate_ensemble
 from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.public_table_runs import PublicTableResult, simulate_on_public_table
-from populace.planning.simulated.shares_file import SharesSource
 from populace.planning.simulated.simulated_run import RunTerms, close_domains
 from populace.planning.verdict import Advice, PlanOutcome, Verdict, advise
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.private.public_table import check_not_private
 from populace.private.read.rows_to_codes import check_header, open_source
 from populace.release.statement.statement import round_up_to_float
+from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchConfig:
+    """Where ε is searched for, in how many steps at most, and to which part of the target."""
+
+    min_epsilon: float = 0.001
+    max_epsilon: float = 100.0
+    max_steps: int = 12
+    tolerance: float = 0.02
+
+
+SEARCH = SearchConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +199,8 @@ def plan(
     if epsilon is None and target_error is None:
         raise UsageError("neither epsilon nor a target error is given.", hint="give one of them")
 
-    def terms(spent: Fraction) -> RunTerms:
-        return RunTerms.of(schema, epsilon=spent, delta=offered, method=chosen, workload=own_workload)
+    def terms(spent: Fraction, draft: Schema = schema, wanted: Workload = own_workload) -> RunTerms:
+        return RunTerms.of(draft, epsilon=spent, delta=offered, method=chosen, workload=wanted)
 
     def simulate(terms: RunTerms, *, pairs: bool = False) -> SimulationEnsemble:
         steps = progress if pairs else silent
@@ -211,7 +227,7 @@ def plan(
         progress("searching for columns to coarsen or drop", 0.5)
         draft = reduce_schema(schema, coarse=coarse, drop=drop)
         part = restrict_workload(own_workload, whole=asked.schema, part=close_domains(draft))
-        return simulate(asked.under(draft, workload=part)).outcome
+        return simulate(terms(asked.epsilon, draft, part)).outcome
 
     advice = None
     if outcome.verdict is not Verdict.ENOUGH:
@@ -220,7 +236,8 @@ def plan(
         for variable, name in map_variables_to_columns(closed).items():
             errors[name] = max(errors.get(name, 0.0), by_column[variable].mean)
         sizes = {name: closed.columns[name].size for name in errors}
-        fixed = {name for name, column in schema.columns.items() if not can_be_coarser(column)}
+        # Nobody can make a column coarser whose values nobody knows.
+        fixed = {name for name, column in schema.columns.items() if isinstance(column, UnknownValues)}
         advice = advise(sizes, errors, now=outcome, predict=predict, fixed=fixed)
     return Plan(
         schema=closed,
@@ -269,3 +286,48 @@ def _check_size(schema: Schema) -> None:
                 f"the schema has {count} {what}; a plan can be made for {most} at most.",
                 hint="plan without the columns that matter least, or with coarser ones",
             )
+
+
+def find_epsilon(
+    error: Callable[[Fraction], float], *, target: float, progress: Progress = silent
+) -> Fraction | None:
+    """Return the smallest ε, to two digits, at which an error that falls with it meets a target; None if none does.
+
+    >>> find_epsilon(lambda epsilon: 0.01 / float(epsilon), target=0.05)
+    Fraction(1, 5)
+    """
+    if not 0 < target < 1:
+        raise UsageError(f"the target error is {target}.", hint="give a share between 0 and 1, such as 0.02")
+    if error(Fraction(SEARCH.max_epsilon)) > target:
+        return None
+    best, low = Fraction(SEARCH.max_epsilon), math.log(SEARCH.min_epsilon)
+    slope, tried = -1.0, 0.0
+    for step in range(SEARCH.max_steps):
+        progress("searching for an epsilon", step / SEARCH.max_steps)
+        # Near where a straight line leads that was right so far, but never close to an end of what is left.
+        high = math.log(best)
+        margin = 0.1 * (high - low)
+        spent = _round_up(min(max(tried, low + margin), high - margin))
+        if spent >= best:
+            break
+        found = error(spent)
+        tried = math.log(spent) + math.log(target / max(found, 1e-12)) / slope
+        if found <= target:
+            best = spent
+            if found > target * (1 - SEARCH.tolerance):
+                break
+        else:
+            low = math.log(spent)
+            tried += SEARCH.tolerance / 2
+    return best
+
+
+def _round_up(log: float) -> Fraction:
+    """Return e to a power, rounded up to two digits.
+
+    >>> _round_up(math.log(0.1234))
+    Fraction(13, 100)
+    """
+    value = math.exp(log) * (1 - 1e-9)
+    digits = 1 - math.floor(math.log10(value))
+    return Fraction(math.ceil(value * 10**digits)) / Fraction(10) ** digits

@@ -12,9 +12,8 @@ from populace.core.marginals import Clique
 from populace.planning import plan_summary as summary
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
-from populace.release.report.chart_labels import shorten_labels
-from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart
-from populace.release.report.html_templates import load_templates
+from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart, shorten_labels
+from populace.release.report.render import load_templates
 from populace.release.report.vega_scripts import convert_errors
 from populace.release.statement.cost import BudgetStage
 

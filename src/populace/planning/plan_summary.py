@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from populace.core.number_format import format_percent
-from populace.planning.epsilon_search import SEARCH
-from populace.planning.plan import Plan
+from populace.planning.plan import SEARCH, Plan
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.simulated_run import SIMULATION
@@ -43,8 +42,8 @@ def summarize_verdict(plan: Plan) -> list[str]:
     if advice.drop:
         lines.append(f"Drop {list_names(advice.drop)}.")
     if advice.coarsen or advice.drop:
-        error = format_percent(advice.error_after)
-        lines.append(f"The mean error of columns is then {error}: {advice.verdict.value}.")
+        error = format_percent(advice.after.error)
+        lines.append(f"The mean error of columns is then {error}: {advice.after.verdict.value}.")
     if not advice.suffices:
         lines.append(
             f"Neither coarser columns (down to {VERDICT.coarse_sizes[-1]} codes) nor fewer (down to "
@@ -156,15 +155,6 @@ def format_range(error: PredictionRange) -> str:
     """
     low, high = format_percent(error.low), format_percent(error.high)
     return f"{format_percent(error.mean)} ({low} – {high})"
-
-
-def count_things(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> count_things(1, "pair"), count_things(1200, "pair")
-    ('1 pair', '1,200 pairs')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def list_names(names: Sequence[str], *, mark: str = ", ") -> str:

@@ -20,7 +20,8 @@ MIN_LABEL_WIDTH = 22
 
 def format_plan(plan: Plan) -> Iterator[str]:
     """Yield the lines of a plan."""
-    columns = summary.count_things(len(plan.schema.domain), "column")
+    count = len(plan.schema.domain)
+    columns = f"{count:,} column{'' if count == 1 else 's'}"
     budget = f"ε = {format_exact(plan.epsilon)}, δ = {format_exact(plan.delta)}"
     yield f"Plan: about {plan.population:,} rows, {columns}, {budget}, method {plan.method}"
     yield "Nothing private was read and nothing was spent."

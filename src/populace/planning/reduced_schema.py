@@ -1,18 +1,38 @@
-"""A schema with some of its columns left out or coarser, and what is wanted of it then."""
+"""A schema with some of its columns left out or coarser, what is wanted of it then, and how a schema says so."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from populace.core.marginals import Clique
-from populace.methods.workload import Workload
+from populace.methods.workload import Workload, resolve_workload
 from populace.schema.columns.column import CategoricalColumn, Column
-from populace.schema.columns.numeric_columns import IntegerColumn
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.conditions.condition_parser import condition_columns as named
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
+
+# Widths of moments as schemas write them, in seconds; months and years as long as they are on average.
+_DAY, _YEAR = 86_400, 31_556_952
+DATETIME_WIDTHS = {
+    "minute": 60,
+    "hour": 3_600,
+    "6 hours": 6 * 3_600,
+    "day": _DAY,
+    "week": 7 * _DAY,
+    "month": _YEAR // 12,
+    "quarter": _YEAR // 4,
+    "year": _YEAR,
+    "5 years": 5 * _YEAR,
+    "10 years": 10 * _YEAR,
+    "25 years": 25 * _YEAR,
+    "100 years": 100 * _YEAR,
+}
 
 
 def map_variables_to_columns(schema: Schema) -> dict[str, str]:
@@ -63,10 +83,8 @@ def restrict_workload(workload: Workload, *, whole: Schema, part: Schema) -> Wor
 
     Variables of a column that is split no longer become that column.
     """
-    if workload.name == "pairs":
-        return Workload.pairs(part.domain)
-    if workload.name == "triples":
-        return Workload.triples(part.domain)
+    if workload.name is not None:
+        return resolve_workload(workload.name)(part)
     owner = map_variables_to_columns(whole)
     weights: dict[Clique, Fraction] = {}
     for clique, weight in workload.weights.items():
@@ -90,3 +108,38 @@ def _detach_column(column: Column, *, same: Collection[str]) -> Column:
     if column.parent is not None and column.parent not in same:
         column = replace(column, parent=None, map={})
     return column
+
+
+def describe_coarsening(column: Column, *, codes: int) -> str:
+    """Return what to write into the schema so that a column has so many codes or fewer.
+
+    >>> describe_coarsening(IntegerColumn(name="age", min=0, max=99), codes=16)
+    'width = 7, or edges'
+    >>> describe_coarsening(IntegerColumn(name="wage", min=0, max=4999, split=100), codes=32)
+    'width = 170 in place of split, or edges'
+    """
+    most = max(1, codes - len(column.specials))
+    if isinstance(column, UnknownBins):
+        width = _format_width(column.with_domain(()), low=column.min, high=column.max, most=most)
+        return f'{width}, or edges, in place of bins = "learn"; inside = "learn" beside them'
+    if isinstance(column, DecimalColumn):
+        return f"{_format_width(column, low=column.edges[0], high=column.edges[-1], most=most)}, or edges"
+    if isinstance(column, IntegerColumn | TemporalColumn):
+        width = _format_width(column, low=Fraction(column.min), high=Fraction(column.max), most=most)
+        split = isinstance(column, IntegerColumn) and column.split
+        return f"{width}{' in place of split' if split else ''}, or edges"
+    return f"list {most} values or fewer: all others become other"
+
+
+def _format_width(column: Column, *, low: Fraction, high: Fraction, most: int) -> str:
+    """Return the width of bins of which there are so many, as a schema writes it."""
+    if isinstance(column, TemporalColumn):
+        # Bins of the calendar may begin before the first day and end after the last.
+        seconds = float(high - low + 1) * column.unit / max(1, most - 1)
+        fitting = [name for name, each in DATETIME_WIDTHS.items() if each >= max(seconds, column.unit)]
+        return f'width = "{fitting[0] if fitting else "100 years"}"'
+    whole = isinstance(column, IntegerColumn)
+    exact = float((high - low + whole) / most)
+    step = 10.0 ** (math.floor(math.log10(exact)) - 1) if exact > 0 else 1.0
+    width = math.ceil(exact / step - 1e-9) * step
+    return f"width = {max(1, math.ceil(width)) if whole else float(f'{width:.6g}'):g}"

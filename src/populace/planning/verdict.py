@@ -30,17 +30,11 @@ VERDICT = VerdictConfig()
 
 
 class Verdict(Enum):
-    """What the errors of columns and of pairs say about the plan."""
+    """What the errors of columns and of pairs say about the plan, the best first."""
 
     ENOUGH = "enough rows"
     FEW = "few rows"
     TOO_FEW = "too few rows"
-
-    @property
-    def better(self) -> frozenset[Verdict]:
-        """The verdicts that are better."""
-        order = list(Verdict)
-        return frozenset(order[: order.index(self)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +70,14 @@ PredictChange = Callable[[Mapping[str, int], Sequence[str]], PlanOutcome]
 class Advice:
     """Columns to coarsen (to so many codes) and others to drop, and the mean error of columns after each step.
 
-    It names columns of the schema, and only steps that help. `verdict` is the one that they lead to; `suffices` says
-    whether it is a better one.
+    It names columns of the schema, and only steps that help. `after` is what they lead to; `suffices` says whether its
+    verdict is a better one.
     """
 
     coarsen: Mapping[str, int]
     error_coarsened: float
-    drop: tuple[str, ...]
-    error_after: float
-    verdict: Verdict
+    drop: tuple[str, ...] = ()
+    after: PlanOutcome
     suffices: bool
 
     def to_json(self) -> dict[str, Any]:
@@ -93,9 +86,9 @@ class Advice:
             "coarsen": dict(self.coarsen),
             "column_error_coarsened": round(self.error_coarsened, 4),
             "drop": list(self.drop),
-            "column_error_after": round(self.error_after, 4),
+            "column_error_after": round(self.after.error, 4),
             "suffices": self.suffices,
-            "verdict": self.verdict.value,
+            "verdict": self.after.verdict.value,
         }
 
 
@@ -114,7 +107,8 @@ def advise(
     before others. Columns that are `fixed` cannot be coarser.
     """
     worst = sorted(sizes, key=lambda name: -errors[name])
-    goal = now.verdict.better
+    verdicts = list(Verdict)
+    goal = verdicts[: verdicts.index(now.verdict)]
     coarsen: dict[str, int] = {}
     after = now
     for codes in VERDICT.coarse_sizes:
@@ -125,7 +119,8 @@ def advise(
 
         count = find_fewest_steps(lambda steps: predict_coarser(steps).verdict in goal, most=len(long))
         if count is not None:
-            return _advice(dict.fromkeys(long[:count], codes), predict_coarser(count), suffices=True)
+            coarsen, after = dict.fromkeys(long[:count], codes), predict_coarser(count)
+            return Advice(coarsen=coarsen, error_coarsened=after.error, after=after, suffices=True)
         if codes == VERDICT.coarse_sizes[-1] and long:
             found = predict_coarser(len(long))
             if found.error < VERDICT.max_error_left * now.error:
@@ -133,38 +128,24 @@ def advise(
     # Budget is shared by all columns, so each that goes helps those that stay: the longest first.
     order = sorted(worst, key=lambda name: -coarsen.get(name, sizes[name]))
 
-    def keep(drop: Sequence[str]) -> dict[str, int]:
-        return {name: codes for name, codes in coarsen.items() if name not in drop}
+    def keep(count: int) -> dict[str, int]:
+        return {name: codes for name, codes in coarsen.items() if name not in order[:count]}
 
     def predict_without(count: int) -> PlanOutcome:
-        return predict(keep(order[:count]), tuple(order[:count]))
+        return predict(keep(count), tuple(order[:count]))
 
     count = find_fewest_steps(
         lambda steps: predict_without(steps).verdict in goal, most=len(order) - VERDICT.min_columns
     )
     if count is None:
-        return _advice(coarsen, after, suffices=False)
-    drop = tuple(order[:count])
-    left = keep(drop)
-    error = predict(left, ()).error if left else now.error
-    return _advice(left, predict_without(count), drop=drop, error_coarsened=error, suffices=True)
-
-
-def _advice(
-    coarsen: Mapping[str, int],
-    after: PlanOutcome,
-    *,
-    suffices: bool,
-    drop: tuple[str, ...] = (),
-    error_coarsened: float | None = None,
-) -> Advice:
+        return Advice(coarsen=coarsen, error_coarsened=after.error, after=after, suffices=False)
+    left = keep(count)
     return Advice(
-        coarsen=coarsen,
-        error_coarsened=after.error if error_coarsened is None else error_coarsened,
-        drop=drop,
-        error_after=after.error,
-        verdict=after.verdict,
-        suffices=suffices,
+        coarsen=left,
+        error_coarsened=predict(left, ()).error if left else now.error,
+        drop=tuple(order[:count]),
+        after=predict_without(count),
+        suffices=True,
     )
 
 

@@ -38,7 +38,7 @@ def check_capacity(schema: Schema, *, rows: int | None = None, numbers: int = 0)
         )
     coded, drawn = _row_bytes(schema)
     read = (coded + VALUE_BYTES * numbers) * (schema.max_rows or 0)
-    needed, there = _fixed_bytes(schema) + read + drawn * (rows or 0), _memory()
+    needed, there = _fixed_bytes(schema) + read + drawn * (rows or 0), memory_limit()
     if needed > there:
         raise ResourceError(
             f"this needs about {needed / 2**30:.1f} GiB of memory; this process may use {there / 2**30:.1f}.",
@@ -68,7 +68,7 @@ def check_free_memory() -> None:
 def max_synthetic_rows(schema: Schema, *, tables: int = 1) -> int:
     """Return how many synthetic rows each of some tables can have where nobody asked for a number of them."""
     _, drawn = _row_bytes(schema)
-    return max(0, _memory() - _fixed_bytes(schema)) // (COPIES_HELD * tables * drawn)
+    return max(0, memory_limit() - _fixed_bytes(schema)) // (COPIES_HELD * tables * drawn)
 
 
 def _row_bytes(schema: Schema) -> tuple[int, int]:
@@ -79,7 +79,3 @@ def _row_bytes(schema: Schema) -> tuple[int, int]:
 
 def _fixed_bytes(schema: Schema) -> int:
     return CELL_BYTES * sum(schema.domain.values()) + METHOD_BYTES
-
-
-def _memory() -> int:
-    return memory_limit()

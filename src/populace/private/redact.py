@@ -84,8 +84,6 @@ def redact_open_errors(what: str) -> Iterator[None]:
         yield
     except PopulaceError:
         raise
-    except MemoryError:
-        raise _no_memory_error(f"opening {what}") from None
     except OSError as error:
         if error.errno is None:
             raise _no_table_error(what) from None
@@ -110,8 +108,6 @@ def redact_row_errors(what: str) -> Iterator[None]:
         yield
     except (ResourceError, InternalError):
         raise
-    except MemoryError:
-        raise _no_memory_error(f"reading {what}", charged=True) from None
     except OSError as error:
         if error.errno is None:
             raise _damaged_error(what) from None

@@ -1,22 +1,34 @@
-"""Private tables cut into secret pieces, by person: each behind a handle of its own, with an account of its own."""
+"""Private tables cut into secret pieces, by person: each behind a handle of its own, or in a file of its own.
+
+Private rows go in, and private rows come out.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet
 
+from populace.core.errors import UsageError
 from populace.core.marginals import Counts
 from populace.privacy.noise.split_key import Split, SplitKey
 from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.private_table import PrivateTable
-from populace.private.read.rows_to_codes import check_header, open_source, read_rows
-from populace.private.read.sources import Source
-from populace.private.read.value_counts import cells_to_texts, select_first_rows, unify_texts
+from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source, read_rows
+from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
+from populace.schema.codec.cell_texts import Array
 from populace.schema.schema import Schema
+
+_MODE = 0o600
 
 
 def split_table(data: Any, *, schema: Schema, split: Split, key: SplitKey) -> tuple[PrivateTable, ...]:
@@ -28,66 +40,120 @@ def split_table(data: Any, *, schema: Schema, split: Split, key: SplitKey) -> tu
     """
     source = open_source(Path(data) if isinstance(data, str) else data)
     check_header(source, schema)
-    whole = _SplitRows(source, schema=schema, split=split, key=key)
-    return tuple(whole.table(piece) for piece in range(len(split.shares)))
 
+    @cache
+    def read() -> tuple[SurveyRows, Counts]:
+        rows, name = read_rows(source, schema), schema.unit.id
+        if name is None:
+            return rows, split.pieces(_label_by_content(rows), key=key)
+        with redact_row_errors("the data"):
+            ids = [cells_to_texts(batch.column(name)) for batch in source.batches([name])]
+            return rows, _split_by_id(ids, rows=schema.unit.rows, split=split, key=key)[1]
 
-class _SplitRows:
-    """All rows, read once, and the piece of each."""
-
-    def __init__(self, source: Source, *, schema: Schema, split: Split, key: SplitKey) -> None:
-        self._source, self._schema, self._split, self._key = source, schema, split, key
-        self._read: tuple[SurveyRows, Counts] | None = None
-
-    def table(self, piece: int) -> PrivateTable:
-        """Return a handle on one piece."""
-        domain = self._schema.domain
-        return PrivateTable(
-            lambda: MemoryEngine(self.rows(piece).codes, domain=domain),
-            schema=self._schema,
-            read_survey_rows=lambda: self.rows(piece),
-        )
-
-    def rows(self, piece: int) -> SurveyRows:
-        """Return the rows of one piece."""
-        if self._read is None:
-            rows = read_rows(self._source, self._schema)
-            persons, labels = self._persons(rows)
-            self._read = rows, self._split.pieces(labels, key=self._key)[persons]
-        rows, pieces = self._read
+    def read_piece(piece: int) -> SurveyRows:
+        rows, pieces = read()
         here = pieces == piece
         return SurveyRows(
             codes={name: codes[here] for name, codes in rows.codes.items()},
             numbers={name: numbers[here] for name, numbers in rows.numbers.items()},
         )
 
-    def _persons(self, rows: SurveyRows) -> tuple[Counts, list[bytes]]:
-        """Return the person of each row, and a label for each person."""
-        name = self._schema.unit.id
-        if name is None:
-            return _label_by_content(rows)
-        ids = []
-        with redact_row_errors("the data"):
-            for batch in self._source.batches([name]):
-                ids.append(cells_to_texts(batch.column(name)))
-            if not ids:
-                return np.empty(0, dtype=np.int64), []
-            kept = select_first_rows(ids, rows=self._schema.unit.rows)
-            chunks = unify_texts(ids)
-            texts = chunks[0].dictionary.to_pylist()
-            place = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])[kept]
-        present, persons = np.unique(place, return_inverse=True)
-        return persons.astype(np.int64), [texts[number].encode() for number in present]
+    def open_piece(piece: int) -> PrivateTable:
+        return PrivateTable(
+            lambda: MemoryEngine(read_piece(piece).codes, domain=schema.domain),
+            schema=schema,
+            read_survey_rows=lambda: read_piece(piece),
+        )
+
+    return tuple(map(open_piece, range(len(split.shares))))
 
 
-def _label_by_content(rows: SurveyRows) -> tuple[Counts, list[bytes]]:
+def _label_by_content(rows: SurveyRows) -> list[bytes]:
+    """Return a label for each row: what it holds, and how many rows alike came before."""
     columns = [np.ascontiguousarray(codes) for codes in rows.codes.values()]
     columns += [np.ascontiguousarray(numbers) for numbers in rows.numbers.values()]
-    size = len(columns[0])
     seen: dict[bytes, int] = {}
     labels = []
-    for row in range(size):
+    for row in range(len(columns[0])):
         content = b"".join(column[row].tobytes() for column in columns)
         seen[content] = seen.get(content, 0) + 1
         labels.append(content + seen[content].to_bytes(8, "big"))
-    return np.arange(size), labels
+    return labels
+
+
+def _split_by_id(
+    ids: list[Array], *, rows: int, split: Split, key: SplitKey
+) -> tuple[npt.NDArray[np.bool_], Counts]:
+    """Say which rows are among the first few of their unit, and return the piece of each that is."""
+    kept = select_first_rows(ids, rows=rows)
+    texts = np.array([text for each in ids for text in each.to_pylist()], dtype=object)[kept]
+    present, persons = np.unique(texts, return_inverse=True)
+    return kept, split.pieces([text.encode() for text in present], key=key)[persons]
+
+
+def require_id_column(schema: Schema) -> str:
+    """Return the column that tells persons apart; files of pieces need one."""
+    if schema.unit.id is None:
+        raise UsageError(
+            "the schema names no id: a person would be told by the content of a row, and another list of columns would "
+            "put people into other pieces.",
+            hint="name the column that tells persons apart: `id` under [table]",
+        )
+    return schema.unit.id
+
+
+def write_split_files(
+    data: Path, *, schema: Schema, split: Split, key: SplitKey, paths: Sequence[Path]
+) -> None:
+    """Write the rows of each piece, in the columns of the schema, to a file that nobody else may read.
+
+    All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere.
+    Proof: docs/proofs/partition.md
+    """
+    id_column = require_id_column(schema)
+    source = open_source(data)
+    check_header(source, schema)
+    if source.decimal != ".":
+        raise UsageError(
+            f"{data.name} may have numbers with a comma, which pieces would lose.",
+            hint="write numbers with a point, and columns apart by commas, or as Parquet",
+        )
+    names = columns_to_read(schema)
+    with redact_row_errors("the data"):
+        batches = list(source.batches(names))
+        empty = pa.table({name: pa.array([], pa.string()) for name in names})
+        table = (
+            pa.Table.from_batches([_decode_dictionaries(batch) for batch in batches]) if batches else empty
+        )
+        ids = [cells_to_texts(batch.column(id_column)) for batch in batches]
+        kept, here = _split_by_id(ids, rows=schema.unit.rows, split=split, key=key)
+        table = table.filter(pa.array(kept))
+        for piece, path in enumerate(paths):
+            _write(table.take(np.flatnonzero(here == piece)), path)
+
+
+def _decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch without dictionaries: those of two batches may differ."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    # Made for its owner alone before the first row is in it.
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE), "wb") as file:
+        if path.suffix == ".parquet":
+            pyarrow.parquet.write_table(table, file)
+            return
+        # Byte for byte, whatever their encoding: cells that cannot be read must not stop a run.
+        file.write(_csv_line(name.encode() for name in table.column_names))
+        for batch in table.to_batches():
+            file.writelines(
+                map(_csv_line, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+            )
+
+
+def _csv_line(cells: Iterable[bytes | None]) -> bytes:
+    return b",".join(b'"' + (cell or b"").replace(b'"', b'""') + b'"' for cell in cells) + b"\n"

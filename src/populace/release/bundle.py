@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from populace.core.errors import ReleaseError
 from populace.core.notebook_html import render_card
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
-from populace.privacy.ledger.run_record import RunRecord
 from populace.release.folder.destination import check_empty
-from populace.release.folder.release_booking import choose_booking_ledger
 from populace.release.manifest import (
     MANIFEST_FILE,
     TABLE_FILES,
@@ -26,10 +25,10 @@ from populace.release.manifest import (
     list_table_files,
     list_versions,
 )
-from populace.release.release_files import save_folder, write_statement_texts
-from populace.release.row_selection import RowCountOrigin, RowSelection, expected_row_count
-from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.statement import RELEASE_FORMAT, Statement, compute_statement
+from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
+from populace.release.row_selection import RowCountOrigin, RowSelection
+from populace.release.statement.limitations import MeasuredContent
+from populace.release.statement.statement import Statement, compute_statement
 from populace.release.synthetic_rows import SyntheticRows
 from populace.release.table_files import (
     TableFormat,
@@ -40,11 +39,8 @@ from populace.release.table_files import (
     write_table,
 )
 from populace.sampling.draw_rows import draw_rows
-from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from populace.core.marginals import Marginal
     from populace.release.report.comparison import CodeColumns
     from populace.release.report.report_data import ReportDocument
@@ -123,13 +119,15 @@ class Release:
     @cached_property
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
-        return state_release(
+        schema, rows = self.measurements.schema, self.synthetic.num_rows
+        return compute_statement(
             self.measurements.record,
-            schema=self.measurements.schema,
+            schema=schema,
             answers=MeasuredContent.of(self.measurements),
-            total=self.model.total,
-            rows=self.synthetic.num_rows,
-            rows_asked=self.rows_asked,
+            rows=rows,
+            rows_from=RowCountOrigin.of(
+                schema, rows=rows, total=self.model.total, asked=self.rows_asked, selection=self.selection
+            ),
             selection=self.selection,
             implicates=1 + len(self.further),
         )
@@ -200,9 +198,38 @@ class Release:
         """
         check_empty(Path(folder))
         chosen = self.format if format is None else parse_table_format(format)
-        page = self.report() if report else None
+        page = {"report.html": self.report()} if report else {}
         booked = choose_booking_ledger(ledger, paid=self.ledger)
-        write_release(self, Path(folder), table_format=chosen, report=page, ledger=booked)
+        measurements, implicates = self.measurements, 1 + len(self.further)
+        texts = write_statement_texts(
+            self.statement,
+            schema=measurements.schema,
+            measured=[item.marginal for item in measurements.items],
+            version=list_versions()["populace"],
+        )
+
+        def write(place: Path) -> None:
+            names = list_table_files(f"synthetic.{chosen}", implicates=implicates)
+            for name, table in zip(names, (self.synthetic, *self.further), strict=True):
+                write_table(table, place / name)
+            measurements.save(place, beside=self.intervals.columns())
+            self.model.write_files(place)
+
+        save_folder(
+            Path(folder),
+            texts=texts | page,
+            describe=lambda place: describe_release(
+                place,
+                statement=self.statement,
+                seed=self.seed,
+                rows_asked=self.rows_asked,
+                selection=self.selection,
+                implicates=implicates,
+            ),
+            record=measurements.record,
+            ledger=booked,
+            write=write,
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -232,74 +259,3 @@ class Release:
             further=tuple(further),
             format=parse_table_format(table.suffix[1:]),
         )
-
-
-def state_release(
-    record: RunRecord,
-    *,
-    schema: Schema,
-    answers: MeasuredContent,
-    total: float,
-    rows: int,
-    rows_asked: int | None,
-    selection: RowSelection | None,
-    implicates: int,
-    form: int = RELEASE_FORMAT,
-) -> Statement:
-    """Return the statement of so many rows of a model that expects a total; `form` is the number of a format."""
-    return compute_statement(
-        record,
-        schema=schema,
-        answers=answers,
-        rows=rows,
-        rows_from=RowCountOrigin.of(
-            schema,
-            asked=rows_asked,
-            some=selection is not None,
-            cut=0 < rows < expected_row_count(schema, total, selection=selection),
-        ),
-        selection=selection,
-        implicates=implicates,
-        form=form,
-    )
-
-
-def write_release(
-    release: Release,
-    folder: Path,
-    *,
-    table_format: TableFormat,
-    report: str | None,
-    ledger: Path | None = None,
-) -> None:
-    """Write a release folder with a report that is made already, or without one."""
-    measurements, implicates = release.measurements, 1 + len(release.further)
-    texts = write_statement_texts(
-        release.statement,
-        schema=measurements.schema,
-        measured=[item.marginal for item in measurements.items],
-        version=list_versions()["populace"],
-    )
-    if report is not None:
-        texts["report.html"] = report
-
-    def write(place: Path) -> None:
-        names = list_table_files(f"synthetic.{table_format}", implicates=implicates)
-        for name, table in zip(names, (release.synthetic, *release.further), strict=True):
-            write_table(table, place / name)
-        measurements.save(place, beside=release.intervals.columns())
-        release.model.write_files(place)
-
-    def describe(place: Path) -> Manifest:
-        return describe_release(
-            place,
-            statement=release.statement,
-            seed=release.seed,
-            rows_asked=release.rows_asked,
-            selection=release.selection,
-            implicates=implicates,
-        )
-
-    save_folder(
-        folder, texts=texts, describe=describe, record=measurements.record, ledger=ledger, write=write
-    )

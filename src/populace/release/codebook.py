@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from populace.release.statement.statement import Statement
+from populace.schema.codec.decoder import arrow_type
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -32,8 +33,6 @@ def build_codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
 
 
 def _entry(column: Column, *, outside: str) -> dict[str, Any]:
-    from populace.schema.codec.decoder import arrow_type
-
     return {
         "name": column.name,
         "kind": column.kind,

@@ -10,22 +10,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow as pa
+
 from populace.core.notebook_html import render_card
 from populace.core.untrusted_files import altered_error, read_object, refuse_parse_errors, require_text
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.folder.destination import check_empty
-from populace.release.folder.release_booking import choose_booking_ledger
 from populace.release.manifest import MANIFEST_FILE, Manifest, describe_estimates, dump_json, list_versions
-from populace.release.release_files import save_folder, write_statement_texts
+from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import RELEASE_FORMAT, Statement, compute_statement
 from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
-from populace.survey.estimate_result import Estimate
+from populace.survey.estimate_result import NUMBER_COLUMNS, Estimate
 from populace.survey.estimates_first_format import read_first_format, write_first_format, write_first_note
 from populace.survey.json_codec import decode_json, encode_json
 from populace.survey.queries.queries import Queries, Query
@@ -33,13 +34,9 @@ from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_transcript import SurveyReplay
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from populace.release.report.estimates_report import EstimatesDocument
 
 ESTIMATES_FORMAT = 2
-ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
-NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,8 +142,6 @@ class Estimates:
     @property
     def table(self) -> pa.Table:
         """The estimates as a table: a row for each, empty where there is nothing to say."""
-        import pyarrow as pa
-
         saved = [row.to_json() for row in self.rows]
         columns: dict[str, list[Any]] = {"query": [row["query"] for row in saved]}
         for name in self.groups:

@@ -11,10 +11,12 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +52,7 @@ _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
 _ARITHMETIC = re.compile(r"[0-9a-f]{16}")
 
 Digests = Mapping[str, str]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +64,13 @@ class Manifest:
     stamp: str | None
     dataset: str
     command: str
-    sampling_seed: int | None
-    rows_asked: int | None
-    selection: RowSelection | None
-    implicates: int
-    drawing: int | None
+    sampling_seed: int | None = None
+    rows_asked: int | None = None
+    selection: RowSelection | None = None
+    implicates: int = 1
+    drawing: int | None = None
     """The version of the rules by which rows are drawn; None in the first format, and where there are no rows."""
-    arithmetic: str | None
+    arithmetic: str | None = None
     versions: Mapping[str, str]
     parents: Mapping[str, Digests]
     files: Digests
@@ -106,36 +109,36 @@ class Manifest:
             form = saved["format"]
             if form not in [format_name(number) for number in range(1, RELEASE_FORMAT + 1)]:
                 raise ReleaseError(
-                    f"{MANIFEST_FILE} in {folder} has format {str(form)[:60]!r}; this version reads "
-                    f"{format_name()!r} and "
-                    "older ones.",
+                    f"{MANIFEST_FILE} in {folder} has format {str(form)[:60]!r}; this version reads {format_name()!r} "
+                    "and older ones.",
                     hint="use the version of populace that wrote it",
                 )
             found = cls._parse(saved, number=int(form.rpartition(" ")[2]))
-            if not same_json(_complete_first_format(saved) if found.number == 1 else saved, found.to_json()):
+            # The earliest releases of the first format had fewer keys.
+            earliest = {"where": None, "share": None, "implicates": 1} if found.number == 1 else {}
+            if not same_json({**earliest, **saved}, found.to_json()):
                 raise ValueError("more, or less, than a manifest holds")
             return found
 
     @classmethod
     def _parse(cls, saved: Mapping[str, Any], *, number: int) -> Self:
         where = saved.get("where")
+        drawn = {"drawing": None, "arithmetic": None} if number == 1 else saved
         return cls(
             number=number,
-            stamp=None if saved["stamp"] is None else require_text(saved["stamp"]),
+            stamp=_parse_unless_none(require_text, saved["stamp"]),
             dataset=require_text(saved["dataset"]),
             command=require_text(saved["command"]),
-            sampling_seed=None if saved["sampling_seed"] is None else require_int(saved["sampling_seed"]),
-            rows_asked=None if saved["rows_asked"] is None else require_int(saved["rows_asked"]),
+            sampling_seed=_parse_unless_none(require_int, saved["sampling_seed"]),
+            rows_asked=_parse_unless_none(require_int, saved["rows_asked"]),
             selection=None
             if where is None
             else RowSelection(where=require_text(where), share=_parse_share(saved["share"])),
             # Older releases hold all rows of the model, once.
             implicates=require_int(saved.get("implicates", 1)),
-            drawing=None if number == 1 or saved["drawing"] is None else require_int(saved["drawing"]),
-            arithmetic=None
-            if number == 1 or saved["arithmetic"] is None
-            else _parse_shape(saved["arithmetic"], _ARITHMETIC),
-            versions={name: _parse_shape(saved["versions"][name], _VERSION) for name in list_versions()},
+            drawing=_parse_unless_none(require_int, drawn["drawing"]),
+            arithmetic=_parse_unless_none(partial(_parse_shape, _ARITHMETIC), drawn["arithmetic"]),
+            versions={name: _parse_shape(_VERSION, saved["versions"][name]) for name in list_versions()},
             parents={name: dict(digests) for name, digests in saved["parents"].items()},
             files={name: require_text(digest) for name, digest in saved["files"].items()},
         )
@@ -146,12 +149,11 @@ def format_name(number: int = RELEASE_FORMAT) -> str:
     return f"populace release {number}"
 
 
-def _complete_first_format(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a manifest of the first format with all of its keys: its earliest releases had fewer."""
-    return {"where": None, "share": None, "implicates": 1, **saved}
+def _parse_unless_none(parse: Callable[[object], _T], value: object) -> _T | None:
+    return None if value is None else parse(value)
 
 
-def _parse_shape(value: object, shape: re.Pattern[str]) -> str:
+def _parse_shape(shape: re.Pattern[str], value: object) -> str:
     """Return a text that has the shape of what is written in its place, so that it can hold nothing else."""
     if shape.fullmatch(require_text(value)) is None:
         raise ValueError("a text of another shape")
@@ -166,25 +168,23 @@ def _parse_share(value: object) -> float:
 
 def _no_manifest(folder: Path) -> ReleaseError:
     """Say what a folder without a manifest is: one of an earlier stage, or none of ours."""
-    stages = (
-        (MODEL_FILES, "a model", "run `populace generate` on it, and give the folder that it writes"),
-        (
-            MEASUREMENT_FILES,
-            "measurements",
-            "run `populace fit` and `populace generate`, and give the folder that the last one writes",
-        ),
-    )
-    for files, what, hint in stages if not any((folder / name).exists() for name in TABLE_FILES) else ():
-        if all((folder / name).is_file() for name in files):
-            return ReleaseError(f"{folder} holds {what}, not yet a release.", hint=hint)
+    wrote = "give the folder that `populace synth` or `populace estimate` wrote"
+    if not any((folder / name).exists() for name in TABLE_FILES):
+        for files, what, verbs in (
+            (MODEL_FILES, "a model", "`populace generate` on it, and give the folder that it writes"),
+            (
+                MEASUREMENT_FILES,
+                "measurements",
+                "`populace fit` and `populace generate`, and give the folder that the last one writes",
+            ),
+        ):
+            if all((folder / name).is_file() for name in files):
+                return ReleaseError(f"{folder} holds {what}, not yet a release.", hint=f"run {verbs}")
     if not folder.is_dir():
-        return ReleaseError(
-            f"there is no folder {folder}.",
-            hint="give the folder that `populace synth` or `populace estimate` wrote",
-        )
+        return ReleaseError(f"there is no folder {folder}.", hint=wrote)
     return ReleaseError(
         f"{folder} holds no {MANIFEST_FILE}: it is not a release folder, or its writing was interrupted.",
-        hint="give the folder that `populace synth` or `populace estimate` wrote",
+        hint=wrote,
     )
 
 
@@ -208,7 +208,7 @@ def describe_release(
     implicates: int = 1,
 ) -> Manifest:
     """Return the manifest of a folder that holds everything but its manifest."""
-    files = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
+    files = digest_files(folder)
     table = next(name for name in TABLE_FILES if name in files)
     return Manifest(
         stamp=statement["stamp"],
@@ -230,20 +230,13 @@ def describe_release(
 
 def describe_estimates(folder: Path, *, statement: Statement) -> Manifest:
     """Return the manifest of a folder of estimates that holds everything but its manifest."""
-    files = {path.name: digest_file(path) for path in sorted(folder.iterdir())}
     return Manifest(
         stamp=statement["stamp"],
         dataset=statement["dataset"],
         command=write_estimate_command(statement),
-        sampling_seed=None,
-        rows_asked=None,
-        selection=None,
-        implicates=1,
-        drawing=None,
-        arithmetic=None,
         versions=list_versions(),
         parents=link_estimate_parents(statement),
-        files=files,
+        files=digest_files(folder),
     )
 
 
@@ -280,19 +273,19 @@ def link_parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
 
 def write_synth_command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
     """Return the command that would make such a release, with words in place of paths."""
-    rows = [] if rows_asked is None else ["--rows", str(rows_asked)]
-    wanted = statement.get("workload")
-    workload = [] if wanted is None else ["--workload", wanted if wanted in WORKLOADS else "FILE"]
-    words = [
-        *("populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"], *workload),
-        *(["--public", "PUBLIC"] if "public" in statement else []),
-        *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]),
-        *rows,
-        *(["--where", statement["where"]["condition"]] if "where" in statement else []),
-        *(["--implicates", str(statement["implicates"]["tables"])] if "implicates" in statement else []),
-        *("--seed", str(seed), "--format", table_format, "--out", "DIR"),
-    ]
-    return shlex.join(words)
+    words = ["populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"]]
+    if "workload" in statement:
+        words += ["--workload", statement["workload"] if statement["workload"] in WORKLOADS else "FILE"]
+    if "public" in statement:
+        words += ["--public", "PUBLIC"]
+    words += ["--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]]
+    if rows_asked is not None:
+        words += ["--rows", str(rows_asked)]
+    if "where" in statement:
+        words += ["--where", statement["where"]["condition"]]
+    if "implicates" in statement:
+        words += ["--implicates", str(statement["implicates"]["tables"])]
+    return shlex.join([*words, "--seed", str(seed), "--format", table_format, "--out", "DIR"])
 
 
 def list_versions() -> dict[str, str]:
@@ -301,21 +294,20 @@ def list_versions() -> dict[str, str]:
         "python": platform.python_version(),
         "populace": VERSION,
         "numpy": np.__version__,
-        "pyarrow": pa.__version__ or _installed_version("pyarrow"),
+        # Arrow itself has none where a module of its own failed to load.
+        "pyarrow": pa.__version__ or version("pyarrow"),
     }
-
-
-def _installed_version(package: str) -> str:
-    """Return the version of a package as it was installed: Arrow has none where a module of its own failed to load."""
-    from importlib.metadata import version
-
-    return version(package)
 
 
 def digest_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_files(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file of a folder, by name."""
+    return {path.name: digest_file(path) for path in sorted(folder.iterdir())}
 
 
 def dump_json(value: Any) -> str:

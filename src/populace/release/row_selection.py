@@ -45,17 +45,18 @@ class RowCountOrigin(Enum):
 
     @classmethod
     def of(
-        cls, schema: Schema, *, asked: int | None, some: bool = False, cut: bool = False
+        cls, schema: Schema, *, rows: int, total: float, asked: int | None, selection: RowSelection | None
     ) -> RowCountOrigin:
-        """Say where the number comes from: it was asked for, the schema declares it, or it is noisy.
+        """Say where a number of rows comes from: it was asked for, the schema declares it, or it is noisy.
 
-        `some` says that only rows that meet a condition are released; how many there are is never declared. `cut` says
-        that they are fewer than was expected.
+        Where only rows that meet a condition are released, how many there are is never declared. Noisy ones are fewer
+        than the `total` that a model expects where memory held no more.
         """
         if asked is not None:
             return cls.CURATOR
-        if schema.totals and not some:
+        if schema.totals and selection is None:
             return cls.TOTALS
+        cut = 0 < rows < expected_row_count(schema, total, selection=selection)
         return cls.MEMORY if cut else cls.NOISE
 
 
@@ -76,20 +77,17 @@ class ImplicatesLine(TypedDict):
 
 def describe_total(rows: int, rows_from: RowCountOrigin, selection: RowSelection | None) -> str:
     """Return the number of synthetic rows as a statement tells it."""
-    number = f"The number of synthetic rows, {format_number(rows)},"
-    if rows_from is RowCountOrigin.NOISE:
-        of = "" if selection is None else " of the rows that meet the condition"
-        return f"{number} is a noisy count{of}; the real number is protected."
     if rows_from is RowCountOrigin.NONE:
         return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
-    if rows_from is RowCountOrigin.MEMORY:
-        return (
-            f"{number} is limited by memory: the noisy count was larger, and is mostly noise. The real number is "
-            "protected."
-        )
-    if rows_from is RowCountOrigin.TOTALS:
-        return f"{number} is declared public in the schema and not protected."
-    return f"{number} was chosen by the curator; the real number is protected."
+    of = "" if selection is None else " of the rows that meet the condition"
+    words = {
+        RowCountOrigin.NOISE: f"is a noisy count{of}; the real number is protected",
+        RowCountOrigin.MEMORY: "is limited by memory: the noisy count was larger, and is mostly noise. The real number "
+        "is protected",
+        RowCountOrigin.TOTALS: "is declared public in the schema and not protected",
+        RowCountOrigin.CURATOR: "was chosen by the curator; the real number is protected",
+    }
+    return f"The number of synthetic rows, {format_number(rows)}, {words[rows_from]}."
 
 
 def describe_selection(selection: RowSelection) -> SelectionLine:

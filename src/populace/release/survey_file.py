@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
@@ -17,9 +17,6 @@ from populace.release.bundle import Release
 from populace.schema.hints import quote_names
 from populace.survey.calibration.replicate_weights import FITTED_DRAWING_VARIANCE, make_replicate_weights
 from populace.survey.design.design import Design
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 REPLICATE_PREFIX = "rep"
 

@@ -6,17 +6,19 @@ import io
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.untrusted_files import altered_error, open_regular, read_parquet, refuse_parse_errors
+from populace.schema.codec.decoder import arrow_type
+from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class TableFormat(StrEnum):
@@ -82,9 +84,6 @@ def _pandas_type(kind: pa.DataType) -> Any:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table as its file name says; equal tables give equal bytes."""
-    import pyarrow.csv
-    import pyarrow.parquet
-
     table = table.replace_schema_metadata(None)
     # Arrow opens only paths that are UTF-8.
     with path.open("wb") as file:
@@ -98,9 +97,6 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
     """Write an empty cell of a table of one column as a quoted empty text: readers skip blank lines."""
-    import pyarrow as pa
-    import pyarrow.csv
-
     (column,) = table.columns
     if pa.types.is_string(column.type):
         pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), file)
@@ -116,11 +112,6 @@ def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
     """Read a synthetic table in the types of its schema."""
-    import pyarrow as pa
-    import pyarrow.csv
-
-    from populace.schema.codec.decoder import arrow_type
-
     if not os.path.lexists(path):
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
@@ -159,8 +150,6 @@ def _max_row_bytes(schema: Schema) -> int:
 
 def _read_parquet(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
     """Read moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
-    import pyarrow as pa
-
     stored = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
     table = read_parquet(path, types={name: stored.get(kind, kind) for name, kind in types.items()})
     with refuse_parse_errors(path.name):
@@ -169,7 +158,5 @@ def _read_parquet(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
 
 def encode_table(table: pa.Table, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     """Return the codes of a synthetic table's values, in the schema's variables."""
-    from populace.schema.codec.table_codec import TableCodec
-
     codec = TableCodec(schema)
     return codec.encode({name: table[name] for name in codec.input_columns})

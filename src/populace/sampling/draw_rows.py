@@ -294,4 +294,4 @@ def _codes_of_cells(cells: Codes, clique: Clique, *, domain: Domain) -> dict[str
 
 def _smallest_dtype(size: int) -> type[np.unsignedinteger]:
     """Return the smallest type that holds codes 0 … size − 1 and size itself."""
-    return next((kind for kind in (np.uint8, np.uint16, np.uint32) if size <= np.iinfo(kind).max), np.uint64)
+    return np.min_scalar_type(size).type

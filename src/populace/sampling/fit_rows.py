@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Sized
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from populace._native.cell_moves import CellMovePlan
+from populace._native.cell_moves import CellMovePlan, Deficits
 from populace._native.kernels import count_columns, move_cells, screen_cells, warn_unless_compiled
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Counts, Domain
@@ -34,12 +35,12 @@ def fit_rows(
     rules: Rules = NO_RULES,
     fixed: Collection[str] = (),
     sweeps: int = 2,
-    weights: Mapping[Clique, float] | None = None,
 ) -> None:
     """Give cells of rows other codes, in place, so that the tables of the rows come nearer to the targets.
 
-    Targets are expected counts over one, two or three columns of `domain`, scaled to the number of rows, with a weight
-    each (1 if not given). No move breaks a rule, and `fixed` columns stay as they are.
+    Targets are expected counts over one, two or three columns of `domain`, scaled to the number of rows. No move breaks
+    a rule, and `fixed` columns stay as they are. Sweeps go over pieces of the rows, both in random order: the first
+    looks at cells that leave their code at a gain, later ones also at those that leave it cheaply.
 
     >>> codes = {"a": np.array([0, 0, 1, 1], np.uint8), "b": np.array([0, 1, 0, 1], np.uint8)}
     >>> targets = {("a", "b"): np.array([[2.0, 0.0], [0.0, 2.0]])}
@@ -47,100 +48,64 @@ def fit_rows(
     >>> sorted(zip(codes["a"].tolist(), codes["b"].tolist()))
     [(0, 0), (0, 0), (1, 1), (1, 1)]
     """
-    fit = RowFit(targets, domain=domain, rules=rules, fixed=fixed, weights=weights)
-    fit.fit(codes, sweeps=sweeps, rng=rng)
+    _check_targets(targets, domain=domain, rules=rules)
+    # A table none of whose columns may change cannot be mended.
+    cliques = [clique for clique in targets if not set(clique) <= set(fixed)]
+    held = Counter(name for clique in cliques for name in clique)
+    free = set(held) - set(fixed)
+    kept = [rule for rule in rules.rules if free & set(rule.clique)]
+    needed = set(held).union(*(rule.clique for rule in kept))
+    columns = tuple(name for name in domain if name in needed)
+    rows = _check_rows(codes, columns, domain=domain)
+    if sweeps < 0:
+        raise UsageError(f"{sweeps} sweeps cannot be made.", hint="ask for 0 or more")
+    if not cliques or not rows:
+        return
+    warn_unless_compiled()
+    plan = plan_moves(cliques, columns, kept, domain=domain, rules=rules)
+    deficits = _find_deficits(codes, {clique: targets[clique] for clique in cliques}, rows=rows)
+    # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
+    bars = np.array([DEFICIT_SLOPE * held[name] if name in free else -np.inf for name in columns])
+    for number in range(sweeps):
+        here = np.minimum(bars, 0.0) if number == 0 else bars / 4
+        if not _sweep([codes[name] for name in columns], deficits, plan, bars=here, rng=rng):
+            break
 
 
-class RowFit:
-    """What the rows met so far lack of their targets, made up for by moves in the rows that come.
-
-    Rows may come in parts: each is fitted to the targets of all rows up to its last, so that the whole file fits and
-    not only every part.
-    """
-
-    __slots__ = ("_bars", "_columns", "_deficits", "_domain", "_plan", "_targets")
-
-    def __init__(
-        self,
-        targets: Mapping[Clique, Table],
-        *,
-        domain: Domain,
-        rules: Rules = NO_RULES,
-        fixed: Collection[str] = (),
-        weights: Mapping[Clique, float] | None = None,
-    ) -> None:
-        weighed = {clique: float((weights or {}).get(clique, 1.0)) for clique in targets}
-        _check_targets(targets, domain=domain, rules=rules, weights=weighed)
-        heaviest = max(weighed.values(), default=0.0) or 1.0
-        weighed = {clique: weight / heaviest for clique, weight in weighed.items()}
-        # A table none of whose columns may change cannot be mended.
-        cliques = [clique for clique in targets if weighed[clique] > 0 and not set(clique) <= set(fixed)]
-        free = {name for clique in cliques for name in clique} - set(fixed)
-        kept = [rule for rule in rules.rules if free & set(rule.clique)]
-        needed = {name for clique in cliques for name in clique}.union(*(rule.clique for rule in kept))
-        self._domain = domain
-        self._columns = tuple(name for name in domain if name in needed)
-        self._targets = {clique: targets[clique] for clique in cliques}
-        self._plan = _plan_moves(cliques, self._columns, kept, domain=domain, rules=rules, weights=weighed)
-        # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
-        costs = dict.fromkeys(self._columns, 0.0)
-        for clique in cliques:
-            for name in clique:
-                costs[name] += DEFICIT_SLOPE * weighed[clique]
-        self._bars = np.array([costs[name] if name in free else -np.inf for name in self._columns])
-        cells = sum(len(clique) * domain.cells(clique) for clique in cliques)
-        self._deficits = np.zeros(cells, dtype=np.float32)
-
-    def fit(self, codes: Mapping[str, Codes], *, sweeps: int, rng: np.random.Generator) -> None:
-        """Take further rows, in place, to the targets, in sweeps over pieces of them, both in random order.
-
-        The first sweep looks at cells that leave their code at a gain, later ones also at those that leave it cheaply.
-        """
-        rows = _check_rows(codes, self._columns, domain=self._domain)
-        if sweeps < 0:
-            raise UsageError(f"{sweeps} sweeps cannot be made.", hint="ask for 0 or more")
-        if not self._targets or not rows:
-            return
-        warn_unless_compiled()
-        self._take(codes, rows=rows)
-        for number in range(sweeps):
-            bars = np.minimum(self._bars, 0.0) if number == 0 else self._bars / 4
-            if not self._sweep(codes, rows=rows, bars=bars, rng=rng):
-                break
-
-    def _take(self, codes: Mapping[str, Codes], *, rows: int) -> None:
-        """Add what new rows should hold to the deficits, and subtract what they do hold."""
-        at = 0
-        for clique, target in self._targets.items():
-            counts = count_columns([codes[name] for name in clique], sizes=self._domain.shape(clique))
-            lack = target * (rows / target.sum()) - counts
-            for axis in reversed(range(len(clique))):
-                self._deficits[at : at + lack.size] += np.moveaxis(lack, axis, -1).ravel()
-                at += lack.size
-
-    def _sweep(self, codes: Mapping[str, Codes], *, rows: int, bars: Table, rng: np.random.Generator) -> int:
-        """Pass once over the rows, piece by piece, and return the number of moves."""
-        moved = np.zeros(len(self._columns), dtype=np.int64)
-        for start in BLOCK_ROWS * rng.permutation(-(-rows // BLOCK_ROWS)):
-            parts = [codes[name][start : min(start + BLOCK_ROWS, rows)] for name in self._columns]
-            block = np.array(parts, dtype=np.uint32)
-            leaving, before = np.empty(block.shape), moved.copy()
-            screen_cells(block, self._deficits, self._plan, DEFICIT_SLOPE, leaving)
-            seen = rng.permutation(np.flatnonzero((leaving < bars[:, None]).any(axis=0)))
-            move_cells(block, seen, leaving, bars, self._deficits, self._plan, DEFICIT_SLOPE, moved)
-            for column in np.flatnonzero(moved > before):
-                parts[column][seen] = block[column, seen]
-        return int(moved.sum())
+def _find_deficits(codes: Mapping[str, Codes], targets: Mapping[Clique, Table], *, rows: int) -> Deficits:
+    """Return what the rows lack of their targets: every table once with each of its columns as the last axis."""
+    found = []
+    for clique, target in targets.items():
+        counts = count_columns([codes[name] for name in clique], sizes=target.shape)
+        lack = target * (rows / target.sum()) - counts
+        found += [np.moveaxis(lack, axis, -1).ravel() for axis in reversed(range(len(clique)))]
+    return np.concatenate(found).astype(np.float32)
 
 
-def _plan_moves(
+def _sweep(
+    columns: Sequence[Codes], deficits: Deficits, plan: CellMovePlan, *, bars: Table, rng: np.random.Generator
+) -> int:
+    """Pass once over the rows, piece by piece, and return the number of moves."""
+    moved = np.zeros(len(columns), dtype=np.int64)
+    for start in BLOCK_ROWS * rng.permutation(-(-len(columns[0]) // BLOCK_ROWS)):
+        parts = [column[start : start + BLOCK_ROWS] for column in columns]
+        block = np.array(parts, dtype=np.uint32)
+        leaving, before = np.empty(block.shape), moved.copy()
+        screen_cells(block, deficits, plan, DEFICIT_SLOPE, leaving)
+        seen = rng.permutation(np.flatnonzero((leaving < bars[:, None]).any(axis=0)))
+        move_cells(block, seen, leaving, bars, deficits, plan, DEFICIT_SLOPE, moved)
+        for column in np.flatnonzero(moved > before):
+            parts[column][seen] = block[column, seen]
+    return int(moved.sum())
+
+
+def plan_moves(
     cliques: Sequence[Clique],
     columns: Sequence[str],
     kept: Sequence[Rule],
     *,
     domain: Domain,
     rules: Rules,
-    weights: Mapping[Clique, float],
 ) -> CellMovePlan:
     """Lay out tables and rules in flat arrays."""
     number = {name: i for i, name in enumerate(columns)}
@@ -181,7 +146,6 @@ def _plan_moves(
         places=_int_array(places).reshape(-1, 2 * MAX_TARGET_COLUMNS),
         table_of=_int_array(table_of),
         tables=_int_array(tables),
-        weights=np.array([weights[clique] for clique in cliques]),
         starts=_offsets(ends),
         ends=_int_array(list(chain.from_iterable(ends))),
         class_starts=_offsets(classes),
@@ -219,9 +183,7 @@ def _check_rows(codes: Mapping[str, Codes], columns: Sequence[str], *, domain: D
     return len(codes[columns[0]]) if columns else 0
 
 
-def _check_targets(
-    targets: Mapping[Clique, Table], *, domain: Domain, rules: Rules, weights: Mapping[Clique, float]
-) -> None:
+def _check_targets(targets: Mapping[Clique, Table], *, domain: Domain, rules: Rules) -> None:
     for clique, table in targets.items():
         if not 1 <= len(set(clique)) == len(clique) <= MAX_TARGET_COLUMNS or not set(clique) <= set(domain):
             raise UsageError(
@@ -233,8 +195,6 @@ def _check_targets(
                 f"the target over {clique} has another shape than the domain, or no rows.",
                 hint="give one expected count per cell",
             )
-        if not 0 <= weights[clique] < np.inf:
-            raise UsageError(f"the target over {clique} weighs {weights[clique]}.", hint="give a weight ≥ 0")
     for name, classes in rules.classes.items():
         if len(classes.groups) != domain[name]:
             raise UsageError(

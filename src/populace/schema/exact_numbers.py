@@ -59,16 +59,12 @@ def format_decimal(value: Fraction) -> str | None:
     >>> format_decimal(Fraction(3, 2)), format_decimal(Fraction(10) ** 30), format_decimal(Fraction(1, 3))
     ('1.5', '1E+30', None)
     """
-    rest, places = value.denominator, 0
-    for prime in (2, 5):
-        power = 0
-        while rest % prime == 0:
-            rest, power = rest // prime, power + 1
-        places = max(places, power)
-    if rest != 1:
+    if value.denominator == 1 and abs(value) < 2**63:
+        return str(value)
+    # A divisor of a power of ten has more binary digits than the power has noughts.
+    places = value.denominator.bit_length()
+    digits, rest = divmod(value.numerator * 10**places, value.denominator)
+    if rest:
         return None
-    digits = value.numerator * 10**places // value.denominator
-    if places == 0 and abs(digits) < 2**63:
-        return str(digits)
-    shift = len(str(digits)) - len(str(digits).rstrip("0"))
-    return str(Decimal(f"{digits // 10**shift}E{shift - places}"))
+    noughts = len(str(digits)) - len(str(digits).rstrip("0"))
+    return str(Decimal(f"{digits // 10**noughts}E{noughts - places}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 
 def fold_name(name: str) -> str:
@@ -43,23 +43,24 @@ def suggest(name: str, known: Iterable[str], *, otherwise: str) -> str:
     return f"did you mean {near!r}?" if near else otherwise
 
 
-def quote_names(names: Iterable[str], *, most: int = 5) -> str:
+def quote_names(names: Iterable[str]) -> str:
     """Return a few names for a message, quoted, with the number of those left out.
 
-    >>> quote_names(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
+    >>> quote_names("abcdefg")
+    "'a', 'b', 'c', 'd', 'e' and 2 more"
     """
-    quoted = [repr(name if len(name) <= 60 else name[:59] + "…") for name in names]
-    if len(quoted) <= most:
-        return ", ".join(quoted)
-    return f"{', '.join(quoted[:most])} and {len(quoted) - most} more"
+    return _list_few([repr(name if len(name) <= 60 else name[:59] + "…") for name in names])
 
 
-def quote_in_text(names: Sequence[str]) -> str:
+def quote_in_text(names: Iterable[str]) -> str:
     """Return some names in quotes, a few of many, for a sentence.
 
     >>> quote_in_text(["a", "b"])
     '“a”, “b”'
     """
-    shown = ", ".join(f"“{name}”" for name in names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+    return _list_few([f"“{name}”" for name in names])
+
+
+def _list_few(quoted: list[str]) -> str:
+    shown = ", ".join(quoted[:5])
+    return f"{shown} and {len(quoted) - 5} more" if len(quoted) > 5 else shown

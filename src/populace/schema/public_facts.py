@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from typing import Protocol
 
 from populace.core.marginals import Clique, Domain
 from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.schema import Schema
 
 
-class PublicFacts(ABC):
+class PublicFacts(Protocol):
     """The public facts of one schema, by the names under which methods ask for them."""
 
     __slots__ = ()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import compute_edges, compute_starts
 from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn, Origin
 from populace.schema.columns.date_columns import (
@@ -20,8 +18,8 @@ from populace.schema.columns.date_columns import (
 )
 from populace.schema.columns.datetime_format import DAY_SECONDS
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.range_columns import OutOfRange
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins, UnknownValues
+from populace.schema.columns.range_columns import BinDensity, OutOfRange
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.columns.value_types import parse_value_type
 from populace.schema.conditions.value_maps import read_map
 from populace.schema.toml_table import TomlTable
@@ -34,30 +32,21 @@ _N = TypeVar("_N", int, Fraction, str)
 _Fields = dict[str, Any]
 
 
-class ColumnKind(StrEnum):
-    """The kinds of columns that a schema may declare."""
-
-    CATEGORICAL = "categorical"
-    ORDINAL = "ordinal"
-    INTEGER = "integer"
-    NUMERIC = "numeric"
-    DATE = "date"
-    DATETIME = "datetime"
-    TIME = "time"
-
-
+# The kinds of columns that a schema may declare.
+COLUMN_KINDS: dict[str, type[CategoricalColumn | IntegerColumn | DecimalColumn | TemporalColumn]] = {
+    "categorical": CategoricalColumn,
+    "ordinal": OrdinalColumn,
+    "integer": IntegerColumn,
+    "numeric": DecimalColumn,
+    "date": DateColumn,
+    "datetime": DateTimeColumn,
+    "time": TimeColumn,
+}
 # What other tools call a kind.
 _OTHER_NAMES = {
-    "int": ColumnKind.INTEGER,
-    "float": ColumnKind.NUMERIC,
-    "double": ColumnKind.NUMERIC,
-    "decimal": ColumnKind.NUMERIC,
-    "str": ColumnKind.CATEGORICAL,
-    "string": ColumnKind.CATEGORICAL,
-    "text": ColumnKind.CATEGORICAL,
-    "bool": ColumnKind.CATEGORICAL,
-    "boolean": ColumnKind.CATEGORICAL,
-    "factor": ColumnKind.CATEGORICAL,
+    "int": "integer",
+    **dict.fromkeys(("float", "double", "decimal"), "numeric"),
+    **dict.fromkeys(("str", "string", "text", "bool", "boolean", "factor"), "categorical"),
 }
 _SHARED = ("kind", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
@@ -65,16 +54,11 @@ _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
 _DATED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "format", "inside", *_RELATED)
 _KEYS = {
-    ColumnKind.CATEGORICAL: _LISTED,
-    ColumnKind.ORDINAL: _LISTED,
-    ColumnKind.INTEGER: (*_BINNED, "split", *_RELATED),
-    ColumnKind.NUMERIC: (*_BINNED, *_RELATED),
-} | dict.fromkeys((ColumnKind.DATE, ColumnKind.DATETIME, ColumnKind.TIME), _DATED)
-_CLASSES: dict[ColumnKind, type[TemporalColumn]] = {
-    ColumnKind.DATE: DateColumn,
-    ColumnKind.DATETIME: DateTimeColumn,
-    ColumnKind.TIME: TimeColumn,
-}
+    "categorical": _LISTED,
+    "ordinal": _LISTED,
+    "integer": (*_BINNED, "split", *_RELATED),
+    "numeric": (*_BINNED, *_RELATED),
+} | dict.fromkeys(("date", "datetime", "time"), _DATED)
 
 
 def read_column(name: str, table: TomlTable, *, folder: Path | None = None, learnt: bool = False) -> Column:
@@ -86,7 +70,7 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
     3
     """
     kind = _read_kind(table)
-    table.allow(_KEYS[kind])
+    table.allow(_KEYS[kind.kind])
     labels = table.table("labels", place=f"{table.place} labels")
     given = table.items.get("function_of")
     function_of = (given,) if isinstance(given, str) else table.texts("function_of")
@@ -103,15 +87,15 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
         "map": read_map(table, sources=len(function_of) or 1, folder=folder),
         "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     }
-    if kind in (ColumnKind.CATEGORICAL, ColumnKind.ORDINAL):
+    if issubclass(kind, CategoricalColumn):
         return _read_listed(table, kind, shared)
     shared["beyond"] = table.choice("beyond", default=OutOfRange.NEAREST)
     density = _read_density(table, learnt=learnt)
-    if kind in _CLASSES:
-        return _read_temporal(table, _CLASSES[kind], shared, density=density)
+    if issubclass(kind, TemporalColumn):
+        return _read_temporal(table, kind, shared, density=density)
     _check_bins(table, kind)
     shared["decimals"] = table.integer("decimals")
-    read = _read_integer if kind is ColumnKind.INTEGER else _read_decimal
+    read = _read_integer if kind is IntegerColumn else _read_decimal
     return read(table, shared, density=density)
 
 
@@ -130,14 +114,16 @@ def read_unit(table: TomlTable) -> PrivacyUnit:
     )
 
 
-def _read_kind(table: TomlTable) -> ColumnKind:
+def _read_kind(table: TomlTable) -> type[CategoricalColumn | IntegerColumn | DecimalColumn | TemporalColumn]:
     kind = table.text("kind")
     if kind is None:
         table.allow({key: None for keys in _KEYS.values() for key in keys})
-        raise table.error("has no kind.", hint="kind is one of " + ", ".join(ColumnKind))
+        raise table.error("has no kind.", hint="kind is one of " + ", ".join(COLUMN_KINDS))
     if kind in _OTHER_NAMES:
-        raise table.error(f": kind is {kind!r}.", hint=f"did you mean {_OTHER_NAMES[kind].value!r}?")
-    return table.choice("kind", default=ColumnKind.CATEGORICAL)
+        raise table.error(f": kind is {kind!r}.", hint=f"did you mean {_OTHER_NAMES[kind]!r}?")
+    if kind not in COLUMN_KINDS:
+        raise table.unknown_choice("kind", COLUMN_KINDS)
+    return COLUMN_KINDS[kind]
 
 
 def _read_origin(table: TomlTable, *, learnt: bool) -> Origin:
@@ -151,9 +137,9 @@ def _read_origin(table: TomlTable, *, learnt: bool) -> Origin:
     return table.choice("origin", default=Origin.DECLARED)
 
 
-def _read_listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
+def _read_listed(table: TomlTable, kind: type[CategoricalColumn], shared: _Fields) -> Column:
     if table.items.get("values") == LEARN:
-        if kind is ColumnKind.ORDINAL:
+        if kind is OrdinalColumn:
             raise table.error(
                 ": the values of an ordinal column cannot be learnt, for their order is not in the rows.",
                 hint='give kind = "categorical", or list the values from the lowest to the highest',
@@ -167,8 +153,7 @@ def _read_listed(table: TomlTable, kind: ColumnKind, shared: _Fields) -> Column:
         ends = shared["map"].values() if shared["function_of"] else (text for (text, *_) in shared["map"])
         special = {*shared["missing"], shared["outside"], shared["other"] or ""}
         values = tuple(text for text in dict.fromkeys(ends) if text not in special)
-    listed = CategoricalColumn if kind is ColumnKind.CATEGORICAL else OrdinalColumn
-    return listed(values=values, **shared)
+    return kind(values=values, **shared)
 
 
 def _read_integer(table: TomlTable, shared: _Fields, *, density: BinDensity | None) -> Column:
@@ -180,19 +165,12 @@ def _read_integer(table: TomlTable, shared: _Fields, *, density: BinDensity | No
         first, last = _range_ends(table, table.integer, bottom, top)
         starts = ()
     if "bins" in table:
-        return UnknownBins(min=Fraction(first), max=Fraction(last), whole=True, **shared)
+        return UnknownBins(min=Fraction(first), max=Fraction(last), of=IntegerColumn, **shared)
     step = table.integer("width")
     if step is not None:
         starts = compute_starts(shared["name"], first=first, last=last, width=step)
-    bins: _Fields = {
-        "min": first,
-        "max": last,
-        "starts": starts,
-        "top": top,
-        "bottom": bottom,
-        "split": split,
-    }
-    return IntegerColumn(density=density, **bins, **shared)
+    shared |= {"top": top, "bottom": bottom, "split": split, "density": density}
+    return IntegerColumn(min=first, max=last, starts=starts, **shared)
 
 
 def _read_decimal(table: TomlTable, shared: _Fields, *, density: BinDensity | None) -> Column:
@@ -226,7 +204,7 @@ def _read_temporal(
         first, last = _read_step(table, kind, low), _read_last_step(table, kind, high)
         if "bins" in table:
             _check_learning(table)
-            return UnknownTemporalBins(min=Fraction(first), max=Fraction(last), of=kind, **shared)
+            return UnknownBins(min=Fraction(first), max=Fraction(last), of=kind, **shared)
         width = table.text("width") or ("day" if kind is DateColumn else None)
         if width is None:
             raise table.error("has no bins.", hint='give a width, such as "hour", or edges')
@@ -287,7 +265,7 @@ def _range_ends(
     return low, high
 
 
-def _check_bins(table: TomlTable, kind: ColumnKind) -> None:
+def _check_bins(table: TomlTable, kind: type[IntegerColumn | DecimalColumn]) -> None:
     """Refuse bins that are declared twice, by halves or not at all."""
     if "edges" in table:
         _refuse_beside_edges(table)
@@ -296,7 +274,7 @@ def _check_bins(table: TomlTable, kind: ColumnKind) -> None:
     _check_climb(table)
     if "bins" in table:
         _check_learning(table)
-    elif kind is ColumnKind.NUMERIC and "width" not in table:
+    elif kind is DecimalColumn and "width" not in table:
         raise table.error(
             "has no bins.",
             hint='give width, edges instead of min and max, bins = "learn", or kind = "integer" for whole numbers',

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from populace.core.errors import SchemaError
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.conditions.column_layout import Condition
 from populace.schema.conditions.condition_parser import parse_condition
@@ -40,10 +39,7 @@ class RowFilter:
     @classmethod
     def of(cls, text: str, *, schema: Schema) -> RowFilter:
         """Read a condition, in the language of universes and zeros."""
-        try:
-            whole = parse_condition(text)
-        except SchemaError as error:
-            raise SchemaError(f"{PLACE}: {error.message}", hint=error.hint) from None
+        whole = parse_condition(text, place=f"{PLACE}: ")
         layout = schema.layout
         # What must all hold is kept apart: small rules make small models.
         parts = whole.parts if isinstance(whole, And) else (whole,)

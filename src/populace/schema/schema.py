@@ -21,7 +21,7 @@ from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.hints import quote_names
-from populace.schema.reader import ColumnKind, read_column, read_unit
+from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
 from populace.schema.unit import PrivacyUnit
@@ -71,9 +71,8 @@ class Schema:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", {name: _canonical(c) for name, c in self.columns.items()})
         object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
-        object.__setattr__(self, "partition", tuple(self.partition))
-        object.__setattr__(self, "zeros", tuple(self.zeros))
-        object.__setattr__(self, "totals", tuple(self.totals))
+        for key in ("partition", "zeros", "totals"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
         if not self.columns:
             raise SchemaError("the schema has no columns.", hint="add a table [columns.NAME] for each column")
         for name, column in self.columns.items():
@@ -181,7 +180,7 @@ class Schema:
         if left := [name for name, keys in columns.items.items() if keys == {}]:
             raise SchemaError(
                 f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
-                hint=f"fill in a kind ({', '.join(ColumnKind)}) with its values or its range, or remove the column",
+                hint=f"fill in a kind ({', '.join(COLUMN_KINDS)}) with its values or its range, or remove the column",
             )
         schema = cls(
             columns={
@@ -211,12 +210,7 @@ class Schema:
 
         Larger numbers become size − 1 and whatever is no number becomes 0: exactly `size` codes.
         """
-        for name, size in sizes.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise SchemaError(
-                    f"the size of column {name!r} is not a whole number of 1 or more.",
-                    hint='write {"column": size, …}, where size is the number of codes',
-                )
+        check_sizes(sizes)
         return cls(columns={n: IntegerColumn(name=n, min=0, max=s - 1, other="0") for n, s in sizes.items()})
 
     def to_toml(self) -> str:
@@ -251,6 +245,16 @@ class Schema:
         return {key: value for key, value in table.items() if value is not None}
 
 
+def check_sizes(sizes: Mapping[str, object]) -> None:
+    """Refuse sizes of columns that no column can have."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise SchemaError(
+                f"the size of column {name!r} is not a whole number of 1 or more.",
+                hint='write {"column": size, …}, where size is the number of codes',
+            )
+
+
 def _parse_toml(text: str, *, name: str) -> TomlTable:
     try:
         return TomlTable("the schema", parse_toml(text))
@@ -276,25 +280,16 @@ def _read_zero(table: TomlTable) -> StructuralZero:
     when = table.text("when")
     if when is None:
         raise table.error("does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\"""")
-    replacement = table.table("else", place=f"{table.place} else")
-    try:
-        return StructuralZero(
-            when=when, replacement={name: replacement.text(name) or "" for name in replacement.items}
-        )
-    except SchemaError as error:
-        raise table.error(f": {error.message}", hint=error.hint) from None
+    given = table.table("else", place=f"{table.place} else")
+    replacement = {name: given.text(name) or "" for name in given.items}
+    return StructuralZero(when=str(parse_condition(when, place=f"{table.place}: ")), replacement=replacement)
 
 
 def _canonical(column: Column) -> Column:
     """Return a column whose universe is written in its canonical form."""
     if column.universe is None:
         return column
-    try:
-        universe = str(parse_condition(column.universe))
-    except SchemaError as error:
-        raise SchemaError(
-            f"the universe of column {column.name!r}: {error.message}", hint=error.hint
-        ) from None
+    universe = str(parse_condition(column.universe, place=f"the universe of column {column.name!r}: "))
     return column if universe == column.universe else replace(column, universe=universe)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -89,8 +89,13 @@ class TomlTable:
         members = [member.value for member in type(default)]
         if value in members:
             return type(default)(value)
-        hint = suggest(str(value), members, otherwise=f"choose one of {quote_names(members)}")
-        raise self.error(f": {key} is {_short(value)}.", hint=hint)
+        raise self.unknown_choice(key, members)
+
+    def unknown_choice(self, key: str, known: Collection[str]) -> SchemaError:
+        """Return the refusal of what a key names, which is none of those known."""
+        value = self.items[key]
+        hint = suggest(str(value), known, otherwise=f"choose one of {quote_names(known)}")
+        return self.error(f": {key} is {_short(value)}.", hint=hint)
 
     def _list(self, key: str) -> list[object]:
         value = self.items.get(key, [])

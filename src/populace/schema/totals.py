@@ -95,11 +95,8 @@ def format_totals(totals: Totals, *, layout: ColumnLayout) -> str:
     if len(totals.clique) == 1:
         pairs = ", ".join(f"{format_key(text)} = {count}" for (text,), count in entries)
         return "\n".join([*lines, f"counts = {{ {pairs} }}"]) + "\n"
-    rows = [
-        ", ".join(f"{format_key(n)} = {format_value(t)}" for n, t in zip(totals.clique, texts, strict=True))
-        for texts, _ in entries
-    ]
-    listed = [f"    {{ {row}, count = {count} }}," for row, (_, count) in zip(rows, entries, strict=True)]
+    rows = [dict(zip(totals.clique, texts, strict=True)) | {"count": count} for texts, count in entries]
+    listed = [f"    {format_value(row)}," for row in rows]
     return "\n".join([*lines, "counts = [", *listed, "]"]) + "\n"
 
 

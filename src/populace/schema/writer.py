@@ -8,17 +8,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from itertools import pairwise
 
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn, find_temporal_width
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.range_columns import OutOfRange, RangeColumn
-from populace.schema.columns.unknown_columns import (
-    UnknownBins,
-    UnknownTemporalBins,
-    UnknownValues,
-    fill_unknown_domain,
-)
+from populace.schema.columns.range_columns import BinDensity, OutOfRange, RangeColumn
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, fill_unknown_domain
 from populace.schema.exact_numbers import format_decimal
 from populace.schema.unit import Neighbours, PrivacyUnit
 
@@ -35,12 +29,8 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
     {'kind': 'integer', 'min': 0, 'max': 99, 'width': 10}
     """
     table: dict[str, TomlValue | None] = {"kind": column.kind, **_domain_table(column)}
-    if isinstance(column, TemporalColumn | UnknownTemporalBins):
-        table["format"] = column.format
-    if isinstance(column, IntegerColumn | DecimalColumn | UnknownBins):
-        table["decimals"] = column.decimals
-    if isinstance(column, IntegerColumn):
-        table["split"] = column.split
+    # Not every kind has them.
+    table |= {key: getattr(column, key, None) for key in ("format", "decimals", "split")}
     if isinstance(column, RangeColumn):
         table["beyond"] = None if column.beyond is OutOfRange.NEAREST else str(column.beyond)
         table["inside"] = None if column.density is None else _density_table(column.density)
@@ -71,7 +61,7 @@ def _domain_table(column: Column) -> dict[str, TomlValue]:
         return _integer_bins(column)
     if isinstance(column, DecimalColumn):
         return _decimal_bins(column)
-    if isinstance(column, UnknownBins) and not isinstance(column, UnknownTemporalBins):
+    if isinstance(column, UnknownBins) and not issubclass(column.of, TemporalColumn):
         return {"min": column.min, "max": column.max, "bins": "learn"}
     plain = fill_unknown_domain(column)
     if not isinstance(plain, TemporalColumn):

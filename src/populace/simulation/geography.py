@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from populace.simulation.portable_draws import Floats, Numbers
+from populace.simulation.portable_draws import Floats
 
 REGION_SHARES = {"1": 0.174, "2": 0.208, "3": 0.381, "4": 0.237}
 # Areas in each county. The third county of each region is rural.
@@ -17,14 +15,6 @@ AREAS_IN = {
     **{"41": 4, "42": 4, "43": 3},
 }
 AREAS = tuple(f"{county}{number:02}" for county, count in AREAS_IN.items() for number in range(1, count + 1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Country:
-    """What each area is like, in the order of `AREAS`: its share of the homes, and how well off it is."""
-
-    share: Floats
-    wealth: Floats
 
 
 def is_rural(code: str) -> bool:
@@ -45,20 +35,14 @@ def stratum_of(area: str) -> str:
     return area[0] + ("R" if is_rural(area) else "U")
 
 
-def draw_country(*, rng: np.random.Generator) -> Country:
-    """Draw areas that differ in size and wealth; regions have their shares, rural areas are smaller and poorer."""
+def draw_areas(*, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return each area's share of the homes and how well off it is, in the order of `AREAS`.
+
+    Areas differ in size and wealth; regions have their shares, rural areas are smaller and poorer.
+    """
     rural = np.array([is_rural(area) for area in AREAS])
     size = (0.7 + 0.6 * rng.random(len(AREAS))) * np.where(rural, 0.8, 1.0)
     region = np.array([list(REGION_SHARES).index(area[0]) for area in AREAS])
     total = np.bincount(region, weights=size)
-    return Country(
-        share=size * (np.array(list(REGION_SHARES.values())) / total)[region],
-        wealth=np.clip(2.0 * rng.random(len(AREAS)) - np.where(rural, 1.3, 0.9), -1.0, 1.0),
-    )
-
-
-def place_homes(count: int, *, country: Country, rng: np.random.Generator) -> Numbers:
-    """Draw the area of each home, as a place in `AREAS`, sorted."""
-    bounds = np.cumsum(country.share)
-    places = np.searchsorted(bounds[:-1] / bounds[-1], rng.random(count), side="right")
-    return np.sort(places).astype(np.int64)
+    share = size * (np.array(list(REGION_SHARES.values())) / total)[region]
+    return share, np.clip(2.0 * rng.random(len(AREAS)) - np.where(rural, 1.3, 0.9), -1.0, 1.0)

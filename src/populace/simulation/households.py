@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.simulation.geography import AREAS, draw_country, place_homes
+from populace.simulation.geography import AREAS, draw_areas
 from populace.simulation.portable_draws import (
     Flags,
     Floats,
@@ -62,9 +62,9 @@ class Persons:
 
 def draw_homes(count: int, *, rng: np.random.Generator) -> Homes:
     """Draw households; owners are older, live in couples more often, and stay longer."""
-    country = draw_country(rng=rng)
-    area = place_homes(count, country=country, rng=rng)
-    wealth = country.wealth[area]
+    shares, area_wealth = draw_areas(rng=rng)
+    area = np.sort(draw_categories(dict(enumerate(shares)), count, rng=rng))
+    wealth = area_wealth[area]
     size = draw_categories(SIZES, count, rng=rng).astype(np.int64)
     place = rng.random(count)
     by_size = [interpolate(place, HEAD_SHARES, ages) for ages in HEAD_AGES.values()]

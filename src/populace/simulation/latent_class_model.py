@@ -3,8 +3,8 @@
 The model needs nothing but the schema, so it can stand in for data that may not be had. There are K kinds of people
 (profiles) with shares ∝ 1, 1/2, … 1/K. Every variable has a common law over its codes, Zipf's law in a random order
 (in their own order, around a random centre, for ordered columns), and each kind has a law of its own of the same form.
-A cell is drawn from the law of the row's kind with probability `pull`, else from the common law: given the kind,
-columns are independent, so every dependence comes from the kinds and grows with `pull`. Special codes (missing, other)
+A cell is drawn from the law of the row's kind with probability `PULL`, else from the common law: given the kind,
+columns are independent, so every dependence comes from the kinds and grows with `PULL`. Special codes (missing, other)
 have a fixed small share. Rules of the schema are enforced afterwards, as for real rows.
 """
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.int64]
 Shares = npt.NDArray[np.float64]
 
+# The kinds of people, and how much of a cell's law is its kind's.
+PROFILES, PULL = 6, 0.7
 SPECIAL_SHARE = 0.04
 # Zipf's exponents: the common law is flatter than the law of one kind.
 COMMON_EXPONENT, CLASS_EXPONENT = 0.7, 1.6
 
 
-def simulate_rows(
-    schema: Schema, *, rows: int, rng: np.random.Generator, profiles: int = 6, pull: float = 0.7
-) -> pa.Table:
+def simulate_rows(schema: Schema, *, rows: int, rng: np.random.Generator) -> pa.Table:
     """Return rows of the model as values: what a file of this schema could hold.
 
     >>> schema = Schema.from_sizes({"a": 3, "b": 4})
@@ -40,22 +40,14 @@ def simulate_rows(
     """
     from populace.schema.codec.table_codec import TableCodec
 
-    codec = TableCodec(schema)
-    codes = simulate_codes(schema, rows=rows, rng=rng, profiles=profiles, pull=pull)
-    return codec.decode(codec.enforce(codes), rng=rng)
-
-
-def simulate_codes(
-    schema: Schema, *, rows: int, rng: np.random.Generator, profiles: int = 6, pull: float = 0.7
-) -> dict[str, Codes]:
-    """Return rows of the model as codes of the schema's variables, before any rule."""
-    kinds = rng.choice(profiles, size=rows, p=_zipf(profiles, exponent=1.0))
+    kinds = rng.choice(PROFILES, size=rows, p=_zipf(PROFILES, exponent=1.0))
     drawn = {}
     for name, column in schema.variables.items():
         common = zipf_distribution(column, exponent=COMMON_EXPONENT, rng=rng)
-        own = np.stack([zipf_distribution(column, exponent=CLASS_EXPONENT, rng=rng) for _ in range(profiles)])
-        drawn[name] = _draw((1 - pull) * common + pull * own, kinds, rng=rng)
-    return drawn
+        own = np.stack([zipf_distribution(column, exponent=CLASS_EXPONENT, rng=rng) for _ in range(PROFILES)])
+        drawn[name] = _draw((1 - PULL) * common + PULL * own, kinds, rng=rng)
+    codec = TableCodec(schema)
+    return codec.decode(codec.enforce(drawn), rng=rng)
 
 
 def zipf_distribution(column: Column, *, exponent: float, rng: np.random.Generator) -> Shares:

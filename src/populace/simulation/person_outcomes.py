@@ -98,7 +98,8 @@ def _draw_hours(people: Persons, work: Texts, *, rng: np.random.Generator) -> Nu
     usual = np.where(rng.random(size) < 0.55, 40, np.floor(42.5 + 8 * draw_normal(size, rng=rng)))
     short = np.floor(22.5 + 6 * draw_normal(size, rng=rng))
     hours = np.clip(np.where(rng.random(size) < part_time, short, usual), 1, 80)
-    return np.where(_works(work), hours, 0).astype(np.int64)
+    works = np.isin(work, ["employed", "self-employed"])
+    return np.where(works, hours, 0).astype(np.int64)
 
 
 def _draw_commute(
@@ -149,7 +150,3 @@ def _draw_health(people: Persons, level: Numbers, *, rng: np.random.Generator) -
     score = 0.018 * (people.age - 40) - 0.14 * (schooling - 4) + draw_normal(people.age.size, rng=rng)
     names = np.array(["excellent", "very good", "good", "fair", "poor"])
     return names[np.searchsorted(np.array([-0.75, 0.25, 1.15, 2.05]), score)]
-
-
-def _works(work: Texts) -> Flags:
-    return np.isin(work, ["employed", "self-employed"])

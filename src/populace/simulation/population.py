@@ -15,7 +15,9 @@ How much areas differ, how long people stay in a home and how far they travel ar
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +27,14 @@ from populace.schema.schema import Schema
 from populace.simulation.geography import AREAS
 from populace.simulation.households import Homes, Persons, draw_homes, draw_persons
 from populace.simulation.person_outcomes import EDUCATION, PersonOutcomes, draw_outcomes
-from populace.simulation.population_schema import LABOUR_FORCE, POPULATION_SCHEMA
 from populace.simulation.portable_draws import Flags, Numbers, Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# The schema of the population and of its survey.
+POPULATION_SCHEMA = Path(__file__).with_name("population.toml").read_text(encoding="utf-8")
+LABOUR_FORCE: dict[str, str] = tomllib.loads(POPULATION_SCHEMA)["columns"]["labour_force"]["map"]
 HOUSEHOLDS = 20_000
 SEED = 2019
 OUTSIDE = "N"

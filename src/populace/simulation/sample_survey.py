@@ -12,7 +12,6 @@ directions are those that surveys of income report, the sizes are guesses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from populace.schema.schema import Schema
 from populace.simulation.geography import AREAS, is_rural, stratum_of
 from populace.simulation.population import (
     HOUSEHOLDS,
+    POPULATION_SCHEMA,
     SEED,
     Cells,
     Population,
@@ -30,7 +30,6 @@ from populace.simulation.population import (
     person_cells,
     to_table,
 )
-from populace.simulation.population_schema import POPULATION_SCHEMA
 from populace.simulation.portable_draws import Flags, Floats, Numbers, interpolate
 
 if TYPE_CHECKING:
@@ -40,14 +39,6 @@ if TYPE_CHECKING:
 AREAS_DRAWN = {"1U": 4, "1R": 2, "2U": 4, "2R": 2, "3U": 7, "3R": 3, "4U": 4, "4R": 2}
 # Households drawn from each area that is.
 HOMES_DRAWN_URBAN, HOMES_DRAWN_RURAL = 90, 120
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampledHouseholds:
-    """The households of a sample: their numbers, in order, and their weights."""
-
-    homes: Numbers
-    weight: Floats
 
 
 def simulate_survey(
@@ -64,19 +55,22 @@ def simulate_survey(
     """
     people = draw_population(households=households, seed=seed)
     rng = np.random.default_rng([seed, draw])
-    drawn = draw_sample(people.homes.area, rng=rng)
-    rows = np.flatnonzero(np.isin(people.persons.household, drawn.homes))
+    homes, weight = draw_sample(people.homes.area, rng=rng)
+    rows = np.flatnonzero(np.isin(people.persons.household, homes))
     found = draw_answers(people, rows=rows, rng=rng)
-    chosen = np.searchsorted(drawn.homes, people.persons.household[rows])
+    chosen = np.searchsorted(homes, people.persons.household[rows])
     area = found["area"]
-    strata = np.array([stratum_of(code) for code in AREAS])[people.homes.area[drawn.homes]]
-    design: Cells = {"stratum": strata[chosen], "psu": area, "weight": drawn.weight[chosen]}
+    strata = np.array([stratum_of(code) for code in AREAS])[people.homes.area[homes]]
+    design: Cells = {"stratum": strata[chosen], "psu": area, "weight": weight[chosen]}
     ids = {"household_id": found.pop("household_id")}
     return to_table(ids | design | found), Schema.parse(POPULATION_SCHEMA)
 
 
-def draw_sample(area: Numbers, *, rng: np.random.Generator) -> SampledHouseholds:
-    """Draw areas from each stratum, then households from each area; `area` gives the area of every household."""
+def draw_sample(area: Numbers, *, rng: np.random.Generator) -> tuple[Numbers, Floats]:
+    """Return the numbers of the households in a sample, in order, and their weights.
+
+    Areas are drawn from each stratum, then households from each area; `area` gives the area of every household.
+    """
     lots = rng.random(len(AREAS))
     share = np.zeros(len(AREAS))
     for stratum, count in AREAS_DRAWN.items():
@@ -90,7 +84,7 @@ def draw_sample(area: Numbers, *, rng: np.random.Generator) -> SampledHouseholds
     rank[order] = np.arange(area.size) - (np.cumsum(there) - there)[area[order]]
     homes = np.flatnonzero((share[area] > 0) & (rank < asked[area]))
     weight = there[area[homes]] / (share[area[homes]] * asked[area[homes]])
-    return SampledHouseholds(homes=homes, weight=np.round(weight, 4))
+    return homes, np.round(weight, 4)
 
 
 def draw_answers(people: Population, *, rows: Numbers, rng: np.random.Generator) -> Cells:

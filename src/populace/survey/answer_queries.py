@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -19,11 +19,10 @@ from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan, list_group_labels
 from populace.survey.queries.sum_questions import SumPlan, SumQuestion
 from populace.survey.sums import Sum
-from populace.survey.survey_oracle import SumBatch, SurveyOracle
-from populace.survey.variance.confidence_intervals import SamplingVariance, half_width
-from populace.survey.variance.linearization import Answers, NoisySum, QueryTotals
+from populace.survey.survey_oracle import SurveyOracle
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
+from populace.survey.variance.linearization import QueryTotals, ask_sums
 from populace.survey.variance.quantiles import QuantileBins
-from populace.survey.variance.woodruff import sums_below_quantiles
 
 # A group whose size is not so many deviations of its noise above 0 is not told.
 MIN_SIZE_Z = 4.0
@@ -49,10 +48,10 @@ def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, 
 
 def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> tuple[Estimate, ...]:
     """Ask all sums of a plan in one go, then who is below which quantile of clusters, and return the estimates."""
-    answers = _ask_sums(oracle, plan.batches(budget))
+    answers = dict(ask_sums(oracle, plan.batches(budget)))
     totals = [QueryTotals.of(question, answers) for question in plan.questions]
     below = {
-        place: sums_below_quantiles(totals[place].question, totals[place].totals)
+        place: totals[place].question.sums_below_quantiles(totals[place].totals)
         for place, share in enumerate(plan.second_shares)
         if share
     }
@@ -60,10 +59,9 @@ def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> t
         (sums, budget.sum_noise(plan.second_shares[place], sums=len(sums))) for place, sums in below.items()
     ]
     # Two queries may ask the same: each has its own answer.
-    counts = iter(oracle.sum_batches(batches) if batches else ())
-    for (place, sums), (_, noise) in zip(below.items(), batches, strict=True):
-        own = {each: NoisySum.of(each, next(counts), noise) for each in sums}
-        totals[place] = replace(totals[place], answers={**answers, **own})
+    found = iter(ask_sums(oracle, batches) if batches else ())
+    for place, sums in below.items():
+        totals[place] = replace(totals[place], answers={**answers, **dict(islice(found, len(sums)))})
     return tuple(row for place, each in enumerate(totals) for row in _list_rows(each, below.get(place, ())))
 
 
@@ -71,7 +69,7 @@ def estimate_weight_total(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[flo
     """Return what all rows weigh that answer the query that most answer, and the deviation of its noise."""
     if plan.sums is None:
         return None
-    answers = _ask_sums(oracle, plan.sums.batches(plan.budget))
+    answers = dict(ask_sums(oracle, plan.sums.batches(plan.budget)))
     found = []
     for question in plan.sums.questions:
         if question.weighted and question.query.where is None and question.query.statistic in _OF_ALL_WEIGHTS:
@@ -81,21 +79,11 @@ def estimate_weight_total(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[flo
     return max(found, default=None)
 
 
-def _ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> Answers:
-    asked = [(each, mechanism) for sums, mechanism in batches for each in sums]
-    found = oracle.sum_batches(batches)
-    return {
-        each: NoisySum.of(each, counts, mechanism)
-        for (each, mechanism), counts in zip(asked, found, strict=True)
-    }
-
-
 def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
     """Yield the rows of one query: one for each group, and for each value or quantile in it."""
     question = totals.question
     query, schema, axis = question.query, question.design.schema, question.values
     values = [] if axis is None else [(axis.column, text) for text in list_group_labels(schema, axis.column)]
-    possible = possible_range(query, schema)
     for number, group in _list_groups(question):
         size, error = totals.size(number)
         lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * error
@@ -106,9 +94,7 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                     yield make_suppressed_row(query.name, group=own)
                 else:
                     later = (below[0], below[place]) if below else ()
-                    yield _estimate_quantile(
-                        totals, number, float(share), later, group=own, possible=possible
-                    )
+                    yield _estimate_quantile(totals, number, float(share), later, group=own)
         else:
             for place in range(totals.found.values.shape[1]):
                 own = (*group, *values[place : place + 1])
@@ -118,31 +104,15 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                     continue
                 noise, spread = totals.noise(gradient, number), totals.spread(gradient, number)
                 half = half_width(spread, noise=noise)
-                yield Estimate.within(
-                    possible,
-                    query=query.name,
-                    group=own,
-                    value=float(value),
-                    interval=(float(value) - half, float(value) + half),
-                    sampling=None if spread is None else math.sqrt(spread.variance),
-                    privacy=noise.deviation,
-                    degrees=None if spread is None else spread.degrees,
-                    note=_make_note(spread),
-                )
+                interval = float(value) - half, float(value) + half
+                yield _make_row(question, own, float(value), interval=interval, spread=spread, noise=noise)
 
 
 def _estimate_quantile(
-    totals: QueryTotals,
-    number: int,
-    share: float,
-    below: Sequence[Sum],
-    *,
-    group: Group,
-    possible: tuple[float, float],
+    totals: QueryTotals, number: int, share: float, below: Sequence[Sum], *, group: Group
 ) -> Estimate:
     """Return a quantile: Woodruff's interval of the share below it, turned into an interval of values."""
-    query = totals.question.query
-    bins = QuantileBins.of(query, totals.question.design.schema)
+    bins = QuantileBins.of(totals.question.query, totals.question.design.schema)
     counts, (size, _) = totals.totals[number], totals.size(number)
     value = bins.quantile(counts, share)
     gradient = (bins.below(counts, share) - share) / size
@@ -158,23 +128,35 @@ def _estimate_quantile(
     ends = [bins.quantile(counts, share + sign * half) for sign in (-1, 1)]
     # One unit of the share below is so many of the value.
     slope = (ends[1] - ends[0]) / (2 * half) if half else 0.0
-    return Estimate.within(
-        possible,
-        query=query.name,
-        group=group,
-        value=value,
-        interval=(ends[0] - guess, ends[1] + guess),
-        sampling=None if spread is None else slope * math.sqrt(spread.variance),
-        privacy=slope * noise.deviation,
-        degrees=None if spread is None else spread.degrees,
-        note=_make_note(spread),
+    interval = ends[0] - guess, ends[1] + guess
+    return _make_row(
+        totals.question, group, value, interval=interval, spread=spread, noise=noise, slope=slope
     )
 
 
-def _make_note(spread: SamplingVariance | None) -> str:
-    if spread is None:
-        return SAMPLE_ONLY
-    return VARIANCE_NOT_ESTIMABLE if spread.hidden else ""
+def _make_row(
+    question: SumQuestion,
+    group: Group,
+    value: float,
+    *,
+    interval: tuple[float, float],
+    spread: SamplingVariance | None,
+    noise: NoiseTerms,
+    slope: float = 1.0,
+) -> Estimate:
+    """Return an estimate with its errors: `slope` is how many units of it one of their spread and noise is."""
+    found = Estimate(
+        query=question.query.name,
+        group=group,
+        estimate=value,
+        sampling_error=None if spread is None else slope * math.sqrt(spread.variance),
+        privacy_error=slope * noise.deviation,
+        low=interval[0],
+        high=interval[1],
+        degrees=None if spread is None else spread.degrees,
+        note=SAMPLE_ONLY if spread is None else VARIANCE_NOT_ESTIMABLE if spread.hidden else "",
+    )
+    return found.clip_to(*possible_range(question.query, question.design.schema))
 
 
 def possible_range(query: Query, schema: Schema) -> tuple[float, float]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from populace.survey.estimate_notes import PUBLIC_TOTAL, SUPPRESSED
 
 Group = tuple[tuple[str, str], ...]
+
+ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
+NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,49 +39,29 @@ class Estimate:
     degrees: float | None = None
     note: str = ""
 
-    @classmethod
-    def within(
-        cls,
-        possible: tuple[float, float],
-        *,
-        query: str,
-        group: Group,
-        value: float,
-        interval: tuple[float, float],
-        sampling: float | None,
-        imputation: float | None = 0.0,
-        privacy: float,
-        degrees: float | None,
-        note: str,
-    ) -> Estimate:
-        """Return an estimate whose value and interval are clipped to what is possible, and its errors with them.
+    def clip_to(self, low: float, high: float) -> Estimate:
+        """Return it with its value and interval clipped to what is possible, and its errors with them.
 
         A standard error of numbers within a range is at most half of its width.
 
-        >>> found = Estimate.within(
-        ...     (0.0, 1.0), query="poor", group=(), value=1.2, interval=(0.9, 1.5), sampling=0.1, privacy=3.0,
-        ...     degrees=9.0, note="",
-        ... )
+        >>> found = Estimate(query="poor", estimate=1.2, low=0.9, high=1.5, sampling_error=0.1, privacy_error=3.0)
+        >>> found = found.clip_to(0.0, 1.0)
         >>> found.estimate, found.low, found.high, found.sampling_error, found.privacy_error
         (1.0, 0.9, 1.0, 0.1, 0.5)
         """
-        low, high = possible
         half = (high - low) / 2
 
-        def clip(number: float) -> float:
-            return min(max(number, low), high)
+        def clip(number: float | None, least: float, most: float) -> float | None:
+            return None if number is None else min(max(number, least), most)
 
-        return cls(
-            query=query,
-            group=group,
-            estimate=clip(value),
-            sampling_error=None if sampling is None else min(sampling, half),
-            imputation_error=None if imputation is None else min(imputation, half),
-            privacy_error=min(privacy, half),
-            low=clip(interval[0]),
-            high=clip(interval[1]),
-            degrees=degrees,
-            note=note,
+        return replace(
+            self,
+            estimate=clip(self.estimate, low, high),
+            sampling_error=clip(self.sampling_error, 0.0, half),
+            imputation_error=clip(self.imputation_error, 0.0, half),
+            privacy_error=clip(self.privacy_error, 0.0, half),
+            low=clip(self.low, low, high),
+            high=clip(self.high, low, high),
         )
 
     @property
@@ -90,19 +73,8 @@ class Estimate:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, with the total error in its place."""
-        return {
-            "query": self.query,
-            "group": dict(self.group),
-            "estimate": self.estimate,
-            "sampling_error": self.sampling_error,
-            "imputation_error": self.imputation_error,
-            "privacy_error": self.privacy_error,
-            "total_error": self.total_error,
-            "low": self.low,
-            "high": self.high,
-            "degrees": self.degrees,
-            "note": self.note,
-        }
+        numbers = {name: getattr(self, name) for name in NUMBER_COLUMNS}
+        return {"query": self.query, "group": dict(self.group), **numbers, "note": self.note}
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Estimate:
@@ -149,6 +121,5 @@ def suppress_nonfinite(row: Estimate) -> Estimate:
     >>> suppress_nonfinite(Estimate(query="income", estimate=5.0, low=float("nan"), high=9.0)).note
     'suppressed: indistinguishable from noise'
     """
-    parts = (row.estimate, row.sampling_error, row.imputation_error, row.privacy_error, row.low, row.high)
-    numbers = [part for part in (*parts, row.degrees) if part is not None]
+    numbers = [number for name in NUMBER_COLUMNS if (number := getattr(row, name)) is not None]
     return row if all(map(math.isfinite, numbers)) else make_suppressed_row(row.query, group=row.group)

@@ -7,8 +7,7 @@ from enum import Enum
 from fractions import Fraction
 
 from populace.core.marginals import Marginal
-from populace.privacy.sensitivity.nn_donors import TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.privacy.smooth.smooth_noise import LN_2
 

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 
-import numpy as np
-
-from populace.core.array_types import Floats
 from populace.core.errors import UsageError
-from populace.core.marginals import Counts, Marginal
+from populace.core.marginals import Marginal
 from populace.privacy.accounting.fixed_point import STEPS as STEPS
 
 ALL_ROWS = Marginal(())
@@ -100,10 +97,6 @@ class Sum:
     def step(self) -> Fraction:
         """What one step of an answer is worth."""
         return self.most / STEPS
-
-    def values(self, answer: Counts) -> Floats:
-        """Return an answer, in steps, as numbers."""
-        return answer.astype(np.float64) * float(self.step)
 
     def __str__(self) -> str:
         what = " · ".join(factor.column for factor in self.factors) or "rows"

@@ -13,7 +13,6 @@ import numpy as np
 
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
-from populace.core.transcript import Playback, Transcript
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.smooth.smooth_noise import SmoothNoise
@@ -29,12 +28,12 @@ class SurveyRecorder:
 
     def __init__(self, oracle: SurveyOracle) -> None:
         self._oracle = oracle
-        self._transcript: Transcript[AnswerRecord] = Transcript()
+        self._transcript: list[AnswerRecord] = []
 
     @property
     def transcript(self) -> tuple[AnswerRecord, ...]:
         """All questions and answers so far, in their order."""
-        return self._transcript.entries
+        return tuple(self._transcript)
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Ask, record, answer."""
@@ -62,7 +61,7 @@ class SurveyRecorder:
         return found
 
     def _record(self, verb: str, question: Mapping[str, Any], mechanism: object, answer: Any) -> None:
-        self._transcript.record(
+        self._transcript.append(
             AnswerRecord(verb=verb, question=question, mechanism=encode_json(mechanism), answer=answer)
         )
 
@@ -71,7 +70,7 @@ class SurveyReplay:
     """An oracle that gives recorded answers; another question than the recorded one is refused."""
 
     def __init__(self, recorded: Iterable[AnswerRecord], *, schema: Schema) -> None:
-        self._recorded = Playback(recorded, refuse=lambda _: _different_question())
+        self._recorded = iter(recorded)
         self._schema = schema
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
@@ -111,11 +110,15 @@ class SurveyReplay:
 
     def finish(self) -> None:
         """Refuse a transcript that holds more than was asked."""
-        self._recorded.finish()
+        if next(self._recorded, None) is not None:
+            raise _different_question()
 
     def _next(self, verb: str, question: Mapping[str, Any], mechanism: object) -> Any:
+        held = next(self._recorded, None)
         asked = verb, question, encode_json(mechanism)
-        return self._recorded.next(lambda held: (held.verb, held.question, held.mechanism) == asked).answer
+        if held is None or (held.verb, held.question, held.mechanism) != asked:
+            raise _different_question()
+        return held.answer
 
 
 def encode_sum(asked: Sum) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import pytest
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Grouping
-from populace.inference.constraints.condition_boxes import cut_into_boxes, cut_table
 from populace.inference.constraints.conditional_model import (
     MIN_SHARE,
     ConditionalModel,
     condition_model,
+    cut_into_boxes,
+    cut_table,
     log_partition,
 )
 from populace.inference.graph.propagation import FORBIDDEN

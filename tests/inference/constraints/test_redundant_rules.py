@@ -11,7 +11,7 @@ import pytest
 
 import populace as pp
 from populace.core.marginals import Domain, Grouping
-from populace.inference.constraints.redundant_rules import drop_redundant_rules
+from populace.inference.constraints.support import drop_redundant_rules
 from populace.schema.conditions.rules import Rule, Rules
 from tests.helpers.random_rules import allowed_rows
 

@@ -9,7 +9,7 @@ import pytest
 from populace.core.errors import ResourceError, UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.constraints.rule_potentials import RulePotentials
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.gls.observations import observe
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace

@@ -14,8 +14,8 @@ import populace as pp
 from populace.cli.main import main
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain
-from populace.inference.constraints import totals_feasibility as together
-from populace.inference.constraints.totals_feasibility import check_totals_feasible
+from populace.inference.constraints import public_totals
+from populace.inference.constraints.public_totals import check_totals_feasible
 from populace.inference.model_space import ModelSpace
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
@@ -112,7 +112,7 @@ def test_totals_that_just_fit_are_met(tmp_path: Path) -> None:
 
 def test_large_tables_of_totals_are_left_to_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = pp.Schema.parse(SCHEMA % (90, 10, 90, 10))
-    monkeypatch.setattr(together, "MAX_PROGRAMME_CELLS", 1)
+    monkeypatch.setattr(public_totals, "MAX_PROGRAMME_CELLS", 1)
     check_totals_feasible(ModelSpace.of(schema))
 
 

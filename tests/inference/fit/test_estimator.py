@@ -9,8 +9,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.fit.estimator import QUICK_FIT, Estimator
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import QUICK_FIT, Estimator, fit_least_squares
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Totals

@@ -6,7 +6,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.fit.least_squares_fit import fit_least_squares
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.gls.observations import observe
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -188,34 +188,6 @@ def test_large_tables_and_tiny_noise_stay_exact():
         assert np.abs(model.marginal(item.marginal.clique) - item.counts).max() < 10
 
 
-@pytest.mark.parametrize("seed", sample_cases(range(10), to=5))
-def test_an_earlier_model_is_a_start_and_changes_only_the_way(seed):
-    domain, joint, items = problem(seed)
-    rng = np.random.default_rng(seed)
-    earlier = fit_least_squares(items, space=ModelSpace(domain=domain))
-    more = [*items, measured(rng, joint, Marginal(("a", "b")), domain, deviation=2)]
-    cold, warm = (
-        fit_least_squares(more, space=ModelSpace(domain=domain), tolerance=1e-9),
-        fit_least_squares(more, space=ModelSpace(domain=domain), start=earlier, tolerance=1e-9),
-    )
-    assert warm.loss(more) == pytest.approx(cold.loss(more), rel=1e-5, abs=1e-5)
-
-
-def test_a_good_start_is_kept():
-    """On a cycle the closed form is no optimum, so a finished model must win as a start."""
-    rng = np.random.default_rng(1)
-    domain = Domain({"a": 3, "b": 3, "c": 3})
-    joint = random_counts(rng, domain, rows=200)
-    items = [
-        measured(rng, joint, Marginal(c), domain, deviation=8) for c in (("a", "b"), ("b", "c"), ("a", "c"))
-    ]
-    done = fit_least_squares(items, space=ModelSpace(domain=domain), tolerance=1e-9)
-    assert fit_least_squares(items, space=ModelSpace(domain=domain), start=done, steps=0).loss(
-        items
-    ) <= done.loss(items) * (1 + 1e-12)
-    assert fit_least_squares(items, space=ModelSpace(domain=domain), steps=0).loss(items) > done.loss(items)
-
-
 def test_shares_inside_a_group_follow_the_fine_counts():
     domain = Domain({"a": 5})
     grouping = Grouping("a", (0, 1, 1, 1, 1))
@@ -227,18 +199,6 @@ def test_shares_inside_a_group_follow_the_fine_counts():
     np.testing.assert_allclose(shares[1:] * 40, [28.3, 8.3, 0.0, 3.3], atol=0.1)
     blind = fit_least_squares([coarse], space=ModelSpace(domain=domain)).within["a"]
     np.testing.assert_allclose(blind, [1, 0.25, 0.25, 0.25, 0.25])
-
-
-def test_progress_is_told_in_shares():
-    told = []
-    fit_least_squares(
-        cycle(),
-        space=ModelSpace(domain=CYCLE),
-        tolerance=0.0,
-        steps=120,
-        progress=lambda stage, done: told.append((stage, done)),
-    )
-    assert told == [("fitting the model", 50 / 120), ("fitting the model", 100 / 120)]
 
 
 def test_nothing_to_fit_is_refused():

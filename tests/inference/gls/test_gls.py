@@ -6,7 +6,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
-from populace.inference.gls.consistency_projection import ConsistencyProjection
+from populace.inference.gls.consistency import ConsistencyProjection, fit_consistent_tables
 from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.measurements.measurements import Measurement
@@ -116,11 +116,16 @@ def test_what_was_not_measured_is_not_invented():
         one.variance(("b",))
 
 
-def test_uneven_noise_on_several_columns_is_refused():
+def test_of_uneven_noise_on_several_columns_only_the_sum_is_used():
+    domain = Domain({"a": 2, "b": 2})
     uneven = Observation(("a", "b"), np.ones((2, 2)), np.array([[1.0, 2.0], [1.0, 1.0]]))
-    for refuse in (estimate_gls, lambda o, domain: ConsistencyProjection(o, domain=domain, total=1.0)):
-        with pytest.raises(UsageError, match="different variances"):
-            refuse([uneven], domain=Domain({"a": 2, "b": 2}))
+    found = estimate_gls([uneven], domain=domain)
+    assert (found.total, found.total_variance) == (4.0, 5.0)
+    assert not found.covers(("a",))
+    column = Observation(("a",), np.array([3.0, 1.0]), np.ones(2))
+    agreed = fit_consistent_tables([uneven, column], domain=domain, total=4.0)
+    np.testing.assert_allclose(agreed.tables[("a",)], [3.0, 1.0])
+    assert list(agreed.tables) == [("a",)]
 
 
 def test_nothing_measured_is_refused():

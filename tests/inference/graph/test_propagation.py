@@ -44,7 +44,7 @@ def test_any_marginal_equals_enumeration(seed):
     for _ in range(5):
         clique = random_clique(rng, domain, most=5)
         np.testing.assert_allclose(
-            plan.joint(beliefs, clique), margin(exact, clique, domain), rtol=1e-11, atol=1e-15
+            plan.joints(beliefs).table(clique), margin(exact, clique, domain), rtol=1e-11, atol=1e-15
         )
 
 
@@ -63,8 +63,10 @@ def test_what_a_part_of_the_forest_tells_is_computed_once(monkeypatch):
     for parents in (("a",), ("b", "d"), ("a", "d")):
         for name in "efgh":
             clique = (parents[0], name, *parents[1:])
-            alone = plan.joint(beliefs, (name,)).reshape([3 if column == name else 1 for column in clique])
-            known = np.expand_dims(plan.joint(beliefs, parents), 1)
+            alone = (
+                plan.joints(beliefs).table((name,)).reshape([3 if column == name else 1 for column in clique])
+            )
+            known = np.expand_dims(plan.joints(beliefs).table(parents), 1)
             asked.clear()
             np.testing.assert_allclose(joints.table(clique), known * alone, rtol=1e-13)
             assert len(asked) == (name == "e") + (parents == ("a",))

@@ -10,8 +10,7 @@ import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.measurements.measurements import Measurement
-from populace.methods.adaptive.adaptive import find_saving_triples, pair_weights, score_pairs
-from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
+from populace.methods.adaptive.adaptive import CONFIG, find_saving_triples, pair_weights, score_pairs
 from populace.methods.adaptive.pair_screen import PairScreen
 from populace.methods.selection.measure_batch import measure_batch
 from populace.methods.workload import Workload
@@ -248,11 +247,9 @@ def test_both_looks_count_by_their_precision():
     view = PairScreen(oracle, columns)
     pairs = view.pairs(pair_weights(Workload.pairs(oracle.domain)))
     means, deviations, taken = score_pairs(oracle, view, pairs)
-    first, second = (
-        oracle.budget.score_noise(ADAPTIVE_CONFIG.score_share, scores=n).variance for n in (276, 69)
-    )
+    first, second = (oracle.budget.score_noise(CONFIG.score_share, scores=n).variance for n in (276, 69))
     again = np.sort(deviations)[:69]
-    assert taken == 2 * ADAPTIVE_CONFIG.score_share
+    assert taken == 2 * CONFIG.score_share
     np.testing.assert_allclose(again, (1 / float(first) + 1 / float(second)) ** -0.5)
     np.testing.assert_allclose(np.sort(deviations)[69:], float(first) ** 0.5)
     exact = np.array(

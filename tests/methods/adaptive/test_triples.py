@@ -11,8 +11,8 @@ import pytest
 from populace.core.marginals import Grouping, Marginal
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model_space import ModelSpace
-from populace.methods.adaptive import triples as module
-from populace.methods.adaptive.triples import measure_triples
+from populace.methods.adaptive import adaptive as module
+from populace.methods.adaptive.adaptive import measure_triples
 from populace.methods.workload import Workload
 from populace.schema.conditions.rules import Rule, Rules, Totals
 from tests.helpers.priced_oracle import PricedOracle, dependent, run

@@ -21,10 +21,10 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
 from populace.schema.codec.within_bin_draws import draw_values
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn, DateTimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import UnknownBins, UnknownTemporalBins
+from populace.schema.columns.range_columns import BinDensity
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
 from tests.helpers.sampled_cases import sample_cases
 
@@ -79,7 +79,7 @@ def test_bins_begin_where_cells_do(column):
 def test_a_grid_that_lacks_an_edge_is_refused():
     column = whole(0, 12345, 10**6, 10**9)
     with pytest.raises(SchemaError, match="whole cells"):
-        DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(10**9), whole=True)).check(
+        DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(10**9), of=IntegerColumn)).check(
             column
         )
 
@@ -170,11 +170,11 @@ def test_bins_of_one_value_are_not_learnt(kind):
 
 
 def test_a_bin_of_whole_numbers_may_be_the_greatest_alone():
-    flag = UnknownBins(name="x", min=Fraction(0), max=Fraction(1), whole=True)
+    flag = UnknownBins(name="x", min=Fraction(0), max=Fraction(1), of=IntegerColumn)
     assert list(flag.with_domain([Fraction(0), Fraction(1)]).starts) == [0, 1]
     share = UnknownBins(name="x", min=Fraction(0), max=Fraction(1))
     assert share.with_domain([Fraction(0), Fraction(1)]).edges == (0, 1)
-    days = UnknownTemporalBins(name="x", min=Fraction(0), max=Fraction(1), of=DateColumn)
+    days = UnknownBins(name="x", min=Fraction(0), max=Fraction(1), of=DateColumn)
     assert list(days.with_domain([Fraction(1)]).starts) == [0, 1]
 
 

@@ -249,7 +249,9 @@ def test_no_rows_give_few_bins(text):
 
 @cache
 def income_grid():
-    return DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), whole=True))
+    return DiscoveryGrid.of(
+        UnknownBins(name="x", min=Fraction(-(10**6)), max=Fraction(10**6), of=IntegerColumn)
+    )
 
 
 @settings(deadline=None)
@@ -287,7 +289,8 @@ def test_the_roundest_number_lies_between(low, width):
 )
 @pytest.mark.slow
 def test_every_range_has_a_grid(low, high, whole, decimals):
-    column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), whole=whole, decimals=decimals)
+    of = IntegerColumn if whole else DecimalColumn
+    column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), of=of, decimals=decimals)
     found = DiscoveryGrid.of(column).column
     assert 1 <= found.levels <= MAX_GRID_CELLS + 2
     assert as_declared(found) == column

@@ -16,6 +16,7 @@ from populace.methods.discovery.numeric_discovery import (
     discover_numeric,
 )
 from populace.privacy.accounting.budget import Budget
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
@@ -50,7 +51,7 @@ def test_declared_bins_leave_nothing_of_the_share_over(rows):
 
 def test_a_stretch_and_the_sum_of_its_parts_are_weighed_by_their_noise():
     """The sum of twelve counts has twelve times the variance of one."""
-    grid = DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(1199), whole=True))
+    grid = DiscoveryGrid.of(UnknownBins(name="x", min=Fraction(0), max=Fraction(1199), of=IntegerColumn))
     parts = np.arange(1, DISCOVERY_CONFIG.fine_ranges + 1) * 1000
 
     class Parts(Finder):

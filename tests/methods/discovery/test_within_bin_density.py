@@ -14,7 +14,8 @@ from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import choose_bin_edges, sketch_histogram
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid
-from populace.methods.discovery.within_bin_density import reconcile_counts, shrink_class_shares, shrink_counts
+from populace.methods.discovery.numeric_discovery import reconcile_counts, shrink_class_shares, shrink_counts
+from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
 
@@ -53,7 +54,7 @@ def test_classes_that_bins_agree_on_lend_each_other_strength():
 @pytest.mark.slow
 def test_skewed_numbers_in_a_wide_range_get_bins_where_they_are():
     """A thousand millions, of which nearly all are below a hundred thousand, some are 0 and a few negative."""
-    column = UnknownBins(name="x", min=Fraction(-(10**9)), max=Fraction(10**9), whole=True)
+    column = UnknownBins(name="x", min=Fraction(-(10**9)), max=Fraction(10**9), of=IntegerColumn)
     grid = DiscoveryGrid.of(column)
     rng = np.random.default_rng(3)
     values = np.sort(np.rint(np.exp(rng.normal(10, 1.2, 20_000))))

@@ -12,7 +12,7 @@ from populace.api import synthesize as synthesize_api
 from populace.core.errors import SchemaError, UsageError
 from populace.core.marginals import Domain
 from populace.inference.model import Model
-from populace.methods.dpsyn.controlled_rounding import condition_on_areas, round_area_counts
+from populace.methods.dpsyn.dpsyn_model import condition_on_areas, round_area_counts
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema

@@ -53,6 +53,10 @@ def people(rows, *, seed, year=None):
     return pa.table(dict(zip(NAMES, map(pa.array, (area, when, work, pay)), strict=True)))
 
 
+def unit_of(theta):
+    return PrivacyUnit(rows=theta, id="who")
+
+
 def source_level(epsilon, theta, noisy):
     """The three levels, written down once more from the source: in floats, without its splits."""
     e0, e1, e2 = theta / 1400, theta / 50, theta / 35
@@ -71,13 +75,13 @@ def test_levels_begin_where_the_source_has_them(theta):
         for step in range(1, 400):
             epsilon = Fraction(step * theta, 1000) + Fraction(step**2, 5000)
             plan = split_budget(
-                epsilon, theta=theta, total=noisy if measures_total(epsilon, theta=theta) else None
+                epsilon, theta=theta, total=noisy if measures_total(epsilon, unit_of(theta)) else None
             )
             assert plan.level is source_level(float(epsilon), theta, noisy)
             assert plan.total + plan.partition + plan.rest == epsilon
             assert plan.partition > 0
             assert (plan.rest > 0) is (plan.level is not MeasuredTables.NOTHING)
-            assert (plan.total == Fraction(theta, 1400)) is measures_total(epsilon, theta=theta)
+            assert (plan.total == Fraction(theta, 1400)) is measures_total(epsilon, unit_of(theta))
             if plan.rest:
                 assert Fraction(theta, 50) <= plan.partition <= Fraction(theta, 25)
             seen.add(plan.level)
@@ -90,8 +94,8 @@ def test_levels_at_the_very_boundaries(theta):
     first = Fraction(theta, 1400) + Fraction(theta, 50)
     columns = first + Fraction(1500 * theta, noisy)
     pairs = first + 6 * Fraction(1500 * theta, noisy)
-    assert not measures_total(Fraction(theta, 35) - tiny, theta=theta)
-    assert measures_total(Fraction(theta, 35), theta=theta)
+    assert not measures_total(Fraction(theta, 35) - tiny, unit_of(theta))
+    assert measures_total(Fraction(theta, 35), unit_of(theta))
     for edge, below, at in (
         (columns, MeasuredTables.NOTHING, MeasuredTables.COLUMNS),
         (pairs, MeasuredTables.COLUMNS, MeasuredTables.PAIRS),

@@ -17,6 +17,7 @@ from populace.inference.constraints.recoding import MergedColumn, Recoding, reco
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.methods.dpsyn.dpsyn_model import dpsyn_model
+from populace.methods.method import FitInput
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.release.verify.verify import verify
@@ -156,15 +157,15 @@ def test_expanding_is_the_inverse_of_recoding():
 def test_tables_that_tell_merged_columns_apart_are_left_alone(tmp_path):
     """Measurements of single columns of a group are read as they were made."""
     found = run("8", ledger=tmp_path / "l.db").measurements
-    recoding = dpsyn_model(found.items, schema=SCHEMA, public=found.public).recoding
+    recoding = dpsyn_model(FitInput(schema=SCHEMA, items=found.items, public=found.public)).recoding
     assert recoding is not None
     single = Measurement(Marginal(("own",)), np.array([10, 5]), Fraction(1))
     assert recode_items([*found.items, single], recoding) is None
-    apart = dpsyn_model([*found.items, single], schema=SCHEMA, public=found.public)
+    apart = dpsyn_model(FitInput(schema=SCHEMA, items=[*found.items, single], public=found.public))
     assert apart.recoding is None
     # Which combinations occur is no count of rows: the model is what it is without the public table.
     assert {table.max() for table in found.public.tables.values()} == {1}
-    without = dpsyn_model([*found.items, single], schema=SCHEMA, public=None)
+    without = dpsyn_model(FitInput(schema=SCHEMA, items=[*found.items, single]))
     assert apart.total == without.total
     assert list(apart.targets) == list(without.targets)
     assert all(np.array_equal(apart.targets[each], without.targets[each]) for each in apart.targets)

@@ -16,7 +16,7 @@ from populace.core.progress import silent
 from populace.inference.fit.estimator import Estimator
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.methods.literature import multiplicative_weights as weights
+from populace.methods.literature import mwem as weights
 from populace.methods.literature import pmw as pmw_module
 from populace.methods.literature.pmw import measure_pmw
 from populace.methods.literature.privbayes import parent_candidates

@@ -12,7 +12,7 @@ import populace as pp
 from populace.api.generate import release_from
 from populace.api.measure import measure
 from populace.methods.fit_measurements import fit
-from populace.methods.literature import multiplicative_weights as weights
+from populace.methods.literature import mwem as weights
 from populace.methods.literature.pmw import pmw_bound
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise

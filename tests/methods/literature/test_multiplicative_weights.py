@@ -12,14 +12,14 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.gls.observations import Observation
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
-from populace.methods.literature import multiplicative_weights as module
-from populace.methods.literature.multiplicative_weights import (
+from populace.methods.literature import mwem as module
+from populace.methods.literature.mwem import (
+    MWEM,
     MultiplicativeWeights,
     UpdateLimit,
+    fit_multiplicative_weights,
     is_dense,
-    multiplicative_weights_model,
 )
-from populace.methods.literature.mwem import MWEM
 from populace.methods.method import FitInput
 from populace.schema.conditions.rules import Rule, Rules, Totals
 from populace.schema.schema import Schema
@@ -47,7 +47,8 @@ def told(table, clique, variance=Fraction(1, 100), grouping=None):
 def test_tables_that_belong_together_are_met():
     table = joint()
     cliques = [("a", "b"), ("b", "c", "e"), ("f", "g"), ("a", "g")]
-    model = multiplicative_weights_model([told(table, clique) for clique in [(), *cliques]], domain=DOMAIN)
+    items = [told(table, clique) for clique in [(), *cliques]]
+    model = fit_multiplicative_weights(FitInput(schema=Schema.from_sizes(DOMAIN), items=items))
     assert model.total == pytest.approx(table.sum(), rel=1e-3)
     for clique in cliques:
         np.testing.assert_allclose(model.marginal(clique), summed(table, clique), rtol=0.01)

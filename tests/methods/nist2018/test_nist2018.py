@@ -15,8 +15,8 @@ from populace.api.measure import measure
 from populace.api.synthesize import synthesize
 from populace.core.errors import UsageError
 from populace.core.marginals import Domain, Grouping, Marginal
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.fit.fit_model import fit_model
-from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.count_intervals import CountIntervals
 from populace.inference.model_space import ModelSpace
@@ -375,7 +375,7 @@ def test_other_methods_refuse_rounds_and_nothing_is_spent(tmp_path):
 def test_tables_of_very_many_columns_are_refused():
     wide = Workload(weights={tuple("abcde"): Fraction(1)})
     with pytest.raises(UsageError, match="at most 4 columns"):
-        check_queries(wide, domain=Domain(dict.fromkeys("abcde", 2)))
+        check_queries(wide, Domain(dict.fromkeys("abcde", 2)))
 
 
 def test_rounds_of_another_schema_are_refused():

@@ -20,6 +20,7 @@ from populace.planning.simulated.pair_errors import (
     simulate_pair_errors,
 )
 from populace.planning.simulated.populations import SimulatedPopulation, invent_population
+from populace.planning.simulated.total_variation import compute_noise_errors
 from populace.schema.schema import Schema
 
 SIZES = Schema.from_sizes({"a": 4, "b": 6, "c": 6, "d": 5})
@@ -101,12 +102,19 @@ def test_pairs_that_were_measured_keep_their_errors_and_others_get_one() -> None
     found = population()
     items = measured(found, [(name,) for name in "abcd"] + [("a", "b"), ("c", "d")])
     pairs = simulate_pair_errors(
-        items, population=found, measured={("a", "b"): 0.125, ("d", "c"): 0.25}, rng=np.random.default_rng(1)
+        items, population=found, measured={("a", "b"): 0.125, ("c", "d"): 0.25}, rng=np.random.default_rng(1)
     )
     assert len(pairs) == 6
     assert (pairs["a", "b"].error, pairs["c", "d"].error) == (0.125, 0.25)
     assert 0 < pairs["b", "c"].error < 0.1
     assert all(0 <= one.max_dependence < 1 for one in pairs.values())
+
+
+def test_pairs_stand_in_the_order_of_the_schema_however_they_were_measured() -> None:
+    found = population()
+    items = measured(found, [(name,) for name in "abcd"] + [("d", "c")])
+    _, pairs = compute_noise_errors(items, schema=found.schema, exact=found.exact)
+    assert list(pairs) == [("c", "d")]
 
 
 def test_where_no_pair_is_measured_columns_tell_what_one_would_have_got() -> None:
@@ -174,7 +182,7 @@ def test_a_pair_counts_where_its_columns_could_hang_together() -> None:
 def test_pairs_that_were_measured_tell_of_others_of_their_size() -> None:
     schema = Schema.from_sizes({"a": 6, "b": 6, "c": 6})
     run = simulated({("a", "b"): (0.1, 0.5), ("a", "c"): (0.3, 0.5), ("b", "c"): (0.5, 0.5)})
-    found = predict_pair_errors([run], measured=[[("c", "a")]], weights=[1], schema=schema, columns=NONE)
+    found = predict_pair_errors([run], measured=[[("a", "c")]], weights=[1], schema=schema, columns=NONE)
     assert found["b", "c"].error.mean == pytest.approx(0.3, rel=0.01)
     assert (found["a", "c"].measured, found["b", "c"].measured) == (1, 0)
 

@@ -264,7 +264,7 @@ class TestBooks:
         assert booked.left.cap == record.cap - booked.spends[0].price
         with pytest.raises(OverBudget, match="set aside is left"):
             run.charge(asked(mechanism, unit=unit))
-        assert len(run.spends()) == 1
+        assert len(run.record().spends) == 1
         assert RunRecord.from_json(booked.to_json()) == booked
         booked.check()
 
@@ -286,7 +286,7 @@ class TestBooks:
     def test_with_all_of_delta_set_aside_the_rest_is_pure(self, ledger, unit):
         ledger.open_account("adult", epsilon="1", delta="1e-9", neighbours=unit.neighbours)
         run = reserve(ledger, unit=unit, keys=Fraction("1e-9"))
-        assert (run.budget.currency, run.budget.cap) == (Currency.PURE, 1)
+        assert (run.record().budget.currency, run.record().budget.cap) == (Currency.PURE, 1)
         mechanism = self.mechanism(run, share=Fraction(1), delta=Fraction("1e-9"))
         assert mechanism.noise == DiscreteLaplace(Fraction(unit.marginal_l1))
         run.charge(asked(mechanism, unit=unit))
@@ -310,7 +310,7 @@ class TestBooks:
     def test_a_run_without_keys_is_written_as_ever(self, ledger):
         """Logs of earlier versions have neither field, and read back as they are."""
         run = reserve(ledger)
-        run.charge(asked(run.budget.measure_noise(Fraction(1, 10), marginals=1), verb="measure"))
+        run.charge(asked(run.record().budget.measure_noise(Fraction(1, 10), marginals=1), verb="measure"))
         assert not any("keys" in row.body or "delta" in row.body for row in rows(ledger.path)[2:])
         assert '"keys"' not in rows(ledger.path)[1].body
         assert "keys" not in run.record().to_json()
@@ -324,7 +324,7 @@ class TestBooks:
         run = reserve(ledger, keys=KEYS)
         mechanism = self.mechanism(run)
         run.charge(asked(mechanism))
-        told = SpendRecord.from_json(run.spends()[0].to_json())
+        told = SpendRecord.from_json(run.record().spends[0].to_json())
         lower = replace(mechanism, threshold=mechanism.threshold - 1).to_json()
         for row, changes, match in (
             (3, {"delta": str(told.delta / 2)}, "part of delta"),
@@ -353,7 +353,7 @@ class TestBooks:
     def test_a_second_spend_beyond_the_part_is_refused_when_read(self, ledger):
         run = reserve(ledger, keys=KEYS)
         run.charge(asked(self.mechanism(run)))
-        body = run.spends()[0].to_json()
+        body = run.record().spends[0].to_json()
         append_raw(ledger.path, Event(kind=EventKind.SPEND, dataset="adult", run=run.id, body=body))
         self.refused(ledger, "set aside is left")
 

@@ -41,10 +41,10 @@ def taken(budget, *, verb, mechanism, shift, answers=1):
 def test_a_share_buys_just_what_it_pays_for(budget):
     share, group = Fraction(1, 3), budget.unit.marginal_l1
     sums = budget.sum_noise(share, sums=5)
-    size = budget.bound_noise(share, bounds=2)
+    size = budget.bound_noise(share)
     for spent in (
         taken(budget, verb="measure", mechanism=sums, shift=STEPS * group, answers=5),
-        taken(budget, verb="score", mechanism=size, shift=LOG_STEPS * group, answers=2),
+        taken(budget, verb="score", mechanism=size, shift=LOG_STEPS * group),
     ):
         assert 0.999 * share < spent <= share
 

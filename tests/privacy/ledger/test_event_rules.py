@@ -114,7 +114,7 @@ class TestPrices:
             Ledger.existing(ledger.path)
 
     def test_a_spend_below_its_price_is_refused_and_one_above_is_not(self, ledger, run):
-        spend, right = run.spends()[0].spend, run.spent
+        spend, right = run.record().spends[0].spend, run.record().used
         forge(ledger.path, row=3, **body_of(spend, price=right * (1 + TINY)))
         assert Ledger.existing(ledger.path).record(run.id).used > right
         forge(ledger.path, row=3, **body_of(spend, price=right * (1 - TINY)))
@@ -126,7 +126,7 @@ class TestPrices:
         self.refused(ledger, "costs nothing")
 
     def test_a_price_is_for_the_law_that_was_booked(self, ledger, run):
-        spend = run.spends()[0].spend
+        spend = run.record().spends[0].spend
         forge(
             ledger.path,
             row=3,
@@ -149,7 +149,7 @@ class TestPrices:
         )
         with pytest.raises(LedgerError, match="less than one person can move"):
             run.charge(score)
-        assert len(run.spends()) == 1
+        assert len(run.record().spends) == 1
 
     def test_gaussian_noise_in_a_pure_run_is_refused(self, ledger):
         run = reserve(ledger, delta="0")
@@ -161,14 +161,15 @@ class TestPrices:
 
     def test_more_than_the_cap_is_refused(self, ledger, run):
         run.charge(half_of(run))
-        third = body_of(half_of(run), price=run.spends()[0].price)
+        third = body_of(half_of(run), price=run.record().spends[0].price)
         append_raw(ledger.path, Event(kind=EventKind.SPEND, dataset="adult", run=run.id, body=third))
         self.refused(ledger, r"row 5 breaks the rules \(.* is left")
 
     def test_a_cap_above_the_guarantee_is_refused_and_one_below_is_not(self, ledger, run):
-        forge(ledger.path, row=2, cap=str(run.budget.cap * (1 - TINY)))
+        cap = run.record().cap
+        forge(ledger.path, row=2, cap=str(cap * (1 - TINY)))
         Ledger.existing(ledger.path)
-        forge(ledger.path, row=2, cap=str(run.budget.cap * (1 + TINY)))
+        forge(ledger.path, row=2, cap=str(cap * (1 + TINY)))
         self.refused(ledger, r"row 2 breaks the rules \(.*above what")
 
     @pytest.mark.parametrize(

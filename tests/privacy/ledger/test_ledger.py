@@ -28,7 +28,6 @@ class TestAccounts:
     def test_a_run_opens_an_account_with_exactly_its_budget(self, ledger):
         run = reserve(ledger, epsilon="0.3", delta="1e-7")
         account = ledger.account("adult")
-        assert run.opened_account
         assert (account.epsilon, account.delta) == (Fraction(3, 10), Fraction(1, 10**7))
         assert (account.left_epsilon, account.left_delta) == (0, 0)
         assert (account.neighbours, account.unit, account.runs) == (Neighbours.ADD_REMOVE, "row", (run.id,))
@@ -36,7 +35,8 @@ class TestAccounts:
     def test_runs_add_up_exactly_to_the_account_and_not_further(self, ledger):
         ledger.open_account("adult", epsilon="1", delta="3e-9")
         for _ in range(3):
-            assert not reserve(ledger, epsilon="1/3", delta="1e-9").opened_account
+            reserve(ledger, epsilon="1/3", delta="1e-9")
+        assert [each.dataset for each in ledger.accounts()] == ["adult"]
         with pytest.raises(OverBudget, match="epsilon 1e-9 is asked, 0 of 1 is left, 1e-9 short"):
             reserve(ledger, epsilon="1e-9", delta="0")
         assert len(ledger.runs("adult")) == 3
@@ -143,7 +143,7 @@ class TestAccounts:
     def test_accounts_do_not_touch_each_other(self, ledger):
         first, second = reserve(ledger, "a"), reserve(ledger, "b")
         first.charge(half_of(first))
-        assert second.spent == 0
+        assert second.record().used == 0
         assert [account.dataset for account in ledger.accounts()] == ["a", "b"]
 
 
@@ -155,7 +155,11 @@ class TestRuns:
         with closing(sqlite3.connect(ledger.path)) as other:
             kinds = [kind for (kind,) in other.execute("select kind from events order by seq")]
         assert kinds == ["open", "reserve", "spend"]
-        assert run.spent == price(spend, currency=run.budget.currency) <= run.budget.cap / 2
+        assert (
+            run.record().used
+            == price(spend, currency=run.record().budget.currency)
+            <= run.record().budget.cap / 2
+        )
         assert [booked.spend for booked in Ledger.existing(ledger.path).record(run.id).spends] == [spend]
 
     def test_the_filter_stops_before_it_overspends(self, ledger):
@@ -164,8 +168,8 @@ class TestRuns:
         run.charge(half_of(run))
         with pytest.raises(OverBudget, match=r"costs .* of .* \(gdp\) is left, .* short.\nhint: "):
             run.charge(half_of(run))
-        assert len(run.spends()) == 2
-        assert run.spent <= run.budget.cap
+        assert len(run.record().spends) == 2
+        assert run.record().used <= run.record().budget.cap
         run.finish()
 
     def test_a_spend_that_just_fits_is_taken_and_the_next_is_not(self, ledger):
@@ -175,7 +179,7 @@ class TestRuns:
         )
         for _ in range(3):
             run.charge(choice)
-        assert run.spent == run.budget.cap == 1
+        assert run.record().used == run.record().budget.cap == 1
         with pytest.raises(OverBudget):
             run.charge(replace(choice, mechanism=Exponential(Fraction(1, 10**9))))
 
@@ -185,7 +189,7 @@ class TestRuns:
         choice = Spend(
             verb="choose",
             what="1 of 3",
-            mechanism=run.budget.choice(Fraction(2, 3), choices=1),
+            mechanism=run.record().budget.choice(Fraction(2, 3), choices=1),
             answers=1,
             l1=1,
             l2_squared=1,
@@ -193,24 +197,24 @@ class TestRuns:
         run.charge(choice)
         for share in (Fraction(2, 3), Fraction(1, 2), Fraction(334, 1000)):  # a third is left
             with pytest.raises(OverBudget):
-                run.charge(replace(choice, mechanism=run.budget.choice(share, choices=1)))
-        assert len(run.spends()) == 1
-        run.charge(replace(choice, mechanism=run.budget.choice(Fraction(1, 3), choices=1)))
+                run.charge(replace(choice, mechanism=run.record().budget.choice(share, choices=1)))
+        assert len(run.record().spends) == 1
+        run.charge(replace(choice, mechanism=run.record().budget.choice(Fraction(1, 3), choices=1)))
 
     def test_spends_that_are_charged_together_are_all_booked_or_none(self, ledger):
         run = reserve(ledger)
         with pytest.raises(OverBudget):
             run.charge(half_of(run), half_of(run), half_of(run))
-        assert run.spends() == ()
+        assert run.record().spends == ()
         run.charge(half_of(run), half_of(run))
-        assert len(run.spends()) == 2
+        assert len(run.record().spends) == 2
 
     def test_gaussian_noise_is_refused_in_a_pure_run_and_not_booked(self, ledger):
         run = reserve(ledger, delta="0")
         mechanism = DiscreteGaussian(Fraction(10**9))
         with pytest.raises(UsageError, match="no price"):
             run.charge(Spend(verb="measure", what="sex", mechanism=mechanism, answers=1, l1=1, l2_squared=1))
-        assert run.spends() == ()
+        assert run.record().spends == ()
 
     def test_a_finished_run_asks_nothing_more(self, ledger):
         run = reserve(ledger)
@@ -306,7 +310,7 @@ class TestRecords:
         assert (told["unit"], told["rows_per_unit"], told["id"]) == ("person", 2, "who")
         assert (told["epsilon"], told["delta"], told["currency"]) == ("1", "1/1000000000", "gdp")
         assert told["spends"][0]["share"] == pytest.approx(0.5, abs=1e-6)
-        assert (record.rows_per_unit, record.neighbours) == (2, Neighbours.REPLACE_ONE)
+        assert (record.unit.rows, record.unit.neighbours) == (2, Neighbours.REPLACE_ONE)
         record.check()
 
     @pytest.mark.parametrize(

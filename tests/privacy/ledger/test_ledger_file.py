@@ -236,7 +236,7 @@ class TestEnvironment:
         with pytest.raises(ResourceError, match=message):
             run.charge(long)
         monkeypatch.undo()
-        assert run.spends() == ()
+        assert run.record().spends == ()
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_a_read_only_file_is_refused(self, ledger):
@@ -304,7 +304,7 @@ class TestSharing:
         with pytest.raises(OverBudget):
             reserve(ledger)
         run.charge(half_of(run))
-        assert ledger.record(run.id).used == run.spent
+        assert ledger.record(run.id).used == run.record().used
 
     def test_threads_share_one_handle(self, ledger):
         ledger.open_account("adult", epsilon="10", delta="0")
@@ -340,7 +340,7 @@ class TestSharing:
         run.charge(spend)
         with pytest.raises(OverBudget):
             run.charge(spend)
-        assert len(run.spends()) == 2
+        assert len(run.record().spends) == 2
 
 
 def test_every_charge_is_in_the_one_file_at_once(tmp_path):

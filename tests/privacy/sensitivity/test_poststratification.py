@@ -10,17 +10,14 @@ from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.sensitivity.poststratification import (
-    BaseWeightBin,
+    Bin,
     Binning,
-    EqualWeightBin,
-    binning_probabilities,
-    binning_score_rate,
     binning_score_sensitivity,
-    max_weight_within,
     score_binning,
     smooth_weight_bound,
 )
@@ -44,8 +41,26 @@ ROUNDED = {"A": [0.063, 0.627, 0.052, 0.155, 0.104], "B": [0.130, 0.118, 0.107, 
 EXPECTED = {"A": 1418.7, "B": 2557.6}
 
 
+def joined_bins(binning, weights, populations, *, largest=1):
+    """The bins of a sample from the base weights in each base bin."""
+    return [
+        Bin(total=total, weights=np.concatenate([weights[base] for base in group]), largest=largest)
+        for total, group in zip(binning.totals(populations), binning.bins, strict=True)
+    ]
+
+
+def max_weight_within(bins, *, steps):
+    """W_k: the highest weight that anyone has, or could have, k rows away from the sample."""
+    return max(each.highest(steps) for each in bins)
+
+
+def binning_probabilities(scores, *, rate):
+    """How likely the exponential mechanism chooses each set of bins: ∝ exp(α·score), which costs ε = 2αΔ."""
+    return softmax([float(rate * score) for score in scores])
+
+
 def sample(name, binning):
-    return binning.count_bins({"A": A, "B": B}[name], populations=POPULATIONS)
+    return joined_bins(binning, [np.ones(count) for count in {"A": A, "B": B}[name]], POPULATIONS)
 
 
 @pytest.fixture(params=["A", "B"])
@@ -63,15 +78,15 @@ def test_highest_weights_and_scores(name):
 def test_choice_probabilities(name):
     sensitivity = binning_score_sensitivity(STRATEGY, populations=POPULATIONS)
     assert sensitivity == Fraction("5e-5")
-    rate = binning_score_rate(Fraction("0.01"), sensitivity=sensitivity)
+    rate = Fraction("0.01") / (2 * sensitivity)
     assert rate == 100
     scores = [score_binning(sample(name, binning)) for binning in STRATEGY]
     assert binning_probabilities(scores, rate=rate) == pytest.approx(CHANCES[name], abs=5.1e-5)
     rounded = [Fraction(size, weight) for size, weight in zip([5, 4, 3, 2, 1], HIGHEST[name], strict=True)]
     assert binning_probabilities(rounded, rate=rate) == pytest.approx(ROUNDED[name], abs=1.1e-3)
-    clear = binning_probabilities(scores, rate=binning_score_rate(Fraction("0.1"), sensitivity=sensitivity))
+    clear = binning_probabilities(scores, rate=10 * rate)
     assert max(clear) > 0.999
-    assert clear.index(max(clear)) == scores.index(max(scores))
+    assert clear.argmax() == scores.index(max(scores))
 
 
 def test_weights_some_steps_away():
@@ -138,13 +153,8 @@ def potential(populations, weights, rows):
 
 
 def bins_of(populations, weights, rows):
-    if len(weights) == 1:
-        return [
-            EqualWeightBin(total=Fraction(n), count=len(bag))
-            for n, bag in zip(populations, rows, strict=True)
-        ]
     return [
-        BaseWeightBin(total=Fraction(n), weights=np.array(bag, dtype=np.int64), largest=max(weights))
+        Bin(total=Fraction(n), weights=np.array(bag, dtype=np.int64), largest=max(weights))
         for n, bag in zip(populations, rows, strict=True)
     ]
 
@@ -231,9 +241,10 @@ def test_scores_move_by_no_more_than_said(world):
             for binning in strategy:
                 before, after = (
                     score_binning(
-                        binning.weight_bins(
+                        joined_bins(
+                            binning,
                             [np.array(bag, dtype=np.int64) for bag in each],
-                            populations=populations,
+                            populations,
                             largest=max(weights),
                         )
                     )
@@ -248,7 +259,7 @@ def test_scores_move_by_no_more_than_said(world):
 def test_the_sensitivity_is_reached():
     # From one respondent in each bin to two in the smallest: 2/10 − … moves by |S|/min N̂ exactly when it is alone.
     alone = Binning(name="whole", bins=((0,),))
-    before, after = (score_binning(alone.count_bins([n], populations=[10])) for n in (1, 2))
+    before, after = (score_binning(joined_bins(alone, [np.ones(n)], [10])) for n in (1, 2))
     assert after - before == binning_score_sensitivity([alone], populations=[10])
 
 
@@ -257,12 +268,13 @@ def test_the_sensitivity_is_reached():
 
 def test_equal_base_weights_are_one_case_of_any():
     for count, steps in product(range(6), range(7)):
-        same = BaseWeightBin(total=Fraction(60), weights=np.full(count, 4), largest=4)
-        assert same.highest(steps) == EqualWeightBin(total=Fraction(60), count=count).highest(steps)
+        same = Bin(total=Fraction(60), weights=np.full(count, 4), largest=4)
+        ones = Bin(total=Fraction(60), weights=np.ones(count))
+        assert same.highest(steps) == ones.highest(steps) == Fraction(60, max(1, count - steps))
 
 
 def test_steps_never_lower_a_weight():
-    bins = [BaseWeightBin(total=Fraction(60), weights=np.array([5, 1, 4, 4, 2]), largest=6)]
+    bins = [Bin(total=Fraction(60), weights=np.array([5, 1, 4, 4, 2]), largest=6)]
     found = [max_weight_within(bins, steps=k) for k in range(8)]
     assert all(before <= after for before, after in pairwise(found))
 
@@ -286,7 +298,5 @@ def test_refusals():
         whole.totals([10])
     with pytest.raises(UsageError, match="no set of bins"):
         binning_score_sensitivity([], populations=[10])
-    with pytest.raises(UsageError, match="epsilon"):
-        binning_score_rate(Fraction(0), sensitivity=Fraction(1))
     with pytest.raises(UsageError, match="beta"):
-        smooth_weight_bound([EqualWeightBin(total=Fraction(1), count=0)], beta=Fraction(0))
+        smooth_weight_bound([Bin(total=Fraction(1), weights=np.ones(0))], beta=Fraction(0))

@@ -15,10 +15,9 @@ import pytest
 from populace.core.errors import SchemaError, UsageError
 from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.interval_arithmetic import bounds
-from populace.privacy.sensitivity.nn_donors import TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.private.survey import imputed_answers as imputed
-from populace.private.survey.imputed_answers import ImputedRows, answer, check, label_rows
+from populace.private.survey.imputed_answers import ImputedRows, check, label_rows
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
@@ -75,6 +74,10 @@ def donors(k, *, low=-3, high=2, take=DonorValue.MEAN, ties=TieBreak.NEXT):
         take=DonorValue.COPY if k == 1 and take is DonorValue.MEAN else take,
         ties=ties,
     )
+
+
+def answer(rows, question):
+    return ImputedRows(rows=rows, donors=question.donors, schema=SCHEMA).answer(question)
 
 
 def questions(filled):
@@ -242,15 +245,15 @@ def test_small_and_large_ranges_are_told_alike(power):
     question = ImputedQuestion(statistic=ImputedStatistic.SUM, donors=filled)
     check(question, SCHEMA)
     rows = [(0, 0, size * part) for part in (0.0, 0.111, 0.222, 0.75, 1.0, 7.0)] + [(0, 0, None)]
-    value, _ = answer(Table.of(rows[:-1]), question, SCHEMA)
+    value, _ = answer(Table.of(rows[:-1]), question)
     assert float(value) / size == pytest.approx(0.111 + 0.222 + 0.75 + 2, abs=5e-6)
-    assert answer(Table.of(rows), question, SCHEMA)[0] - value in [
-        answer(Table.of([row]), question, SCHEMA)[0] for row in rows[:-1]
+    assert answer(Table.of(rows), question)[0] - value in [
+        answer(Table.of([row]), question)[0] for row in rows[:-1]
     ]
     half = replace(
         question, statistic=ImputedStatistic.FREQUENCY, between=(Fraction(size / 2), Fraction(size))
     )
-    assert answer(Table.of(rows[:-1]), half, SCHEMA)[0] == 3
+    assert answer(Table.of(rows[:-1]), half)[0] == 3
 
 
 def test_the_lattice_of_ordinary_ranges():
@@ -269,7 +272,7 @@ def test_numbers_far_beyond_a_small_range_are_held_to_it():
     filled = donors(1, low=0, high=Fraction(1, 2**190))
     question = ImputedQuestion(statistic=ImputedStatistic.SUM, donors=filled)
     rows = [(0, 0, 1e308), (0, 0, -1e308)]
-    assert answer(Table.of(rows), question, SCHEMA)[0] == Fraction(1, 2**190)
+    assert answer(Table.of(rows), question)[0] == Fraction(1, 2**190)
 
 
 def test_groups_and_categories():
@@ -288,7 +291,7 @@ def test_groups_and_categories():
         statistic=ImputedStatistic.FREQUENCY, donors=filled, between=(Fraction(1), Fraction(1))
     )
     check(question, SCHEMA)
-    assert answer(Table.of(rows), question, SCHEMA)[0] == 2
+    assert answer(Table.of(rows), question)[0] == 2
 
 
 def test_empty_tables():

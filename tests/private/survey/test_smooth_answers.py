@@ -33,7 +33,7 @@ from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise, calibrate_fa
 from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.private.survey import smooth_answers as smooth
-from populace.release.statement import limitations as limits
+from populace.release.statement.limitations import MeasuredContent, list_limitations
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 from populace.survey.smooth_questions import (
@@ -604,7 +604,8 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
 
 def test_a_statement_says_that_the_width_is_not_told():
     run = Open()
-    assert limits._smooth_noise(run) == []
+    run.dataset, run.public = "books", None
+    before = list(list_limitations(run, SCHEMA, answers=MeasuredContent()))
     run.charge(spend(QUICK))
-    (line,) = limits._smooth_noise(run)
+    (line,) = set(list_limitations(run, SCHEMA, answers=MeasuredContent())) - set(before)
     assert "The scale is in no file" in line

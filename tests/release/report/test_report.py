@@ -22,9 +22,15 @@ from populace.inference.gls.interval_half_width import interval_half_width
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements
 from populace.release.bundle import Release
-from populace.release.report import charts, html_templates, render
-from populace.release.report.bars import MAX_BARS, Bar, group_largest_codes, group_ordered_codes, make_bars
-from populace.release.report.bin_labels import label_bins
+from populace.release.report import charts, render
+from populace.release.report.bars import (
+    MAX_BARS,
+    Bar,
+    group_largest_codes,
+    group_ordered_codes,
+    label_bins,
+    make_bars,
+)
 from populace.release.report.comparison import (
     GAUSSIAN,
     LAPLACE,
@@ -35,7 +41,7 @@ from populace.release.report.comparison import (
     compare_marginal,
 )
 from populace.release.report.dependence_tree import list_tree
-from populace.release.report.html_templates import to_plain
+from populace.release.report.render import to_plain
 from populace.release.report.report_data import ReportDocument, build_report
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement
@@ -71,7 +77,7 @@ def build(statement: Statement, measurements: Measurements, codes: CodeColumns) 
 @pytest.fixture
 def no_script(monkeypatch: pytest.MonkeyPatch) -> None:
     """Putting the scripts together takes a second; most tests do not need them."""
-    monkeypatch.setattr(html_templates, "load_scripts", lambda: "window.vegaEmbed = () => {};")
+    monkeypatch.setattr(render, "load_scripts", lambda: "window.vegaEmbed = () => {};")
 
 
 # --------------------------------------------------------------------------------- numbers

@@ -33,7 +33,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.samplers import draw_discrete_gaussian, draw_discrete_laplace
 from populace.release.statement.cost import MAX_STAGES, margin_of_error, summarize_spends
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import (
     REHEARSAL_STAMP,
     RowCountOrigin,

@@ -15,11 +15,11 @@ import pytest
 
 from populace.core.errors import ReleaseError
 from populace.measurements.measurements import Measurement, Measurements
-from populace.release.bundle import Release, write_release
+from populace.release.bundle import Release
 from populace.release.manifest import MEASUREMENT_FILES, MODEL_FILES, digest_file, dump_json
 from populace.release.table_files import TableFormat, write_table
 from populace.release.verify.verify import verify
-from populace.release.verify.verify_values import is_within_domain
+from populace.release.verify.verify_rows import is_within_domain
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import OutOfRange
@@ -45,7 +45,7 @@ def folder(release: Release, tmp_path: Path) -> Path:
 def put(
     release: Release, folder: Path, table_format: TableFormat = TableFormat.CSV, report: str | None = None
 ) -> Path:
-    write_release(release, folder, table_format=table_format, report=report)
+    releases.write(release, folder, table_format=table_format, report=report)
     return folder
 
 

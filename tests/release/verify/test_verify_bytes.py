@@ -16,7 +16,7 @@ import pytest
 from populace.cli.main import main
 from populace.core.errors import ReleaseError, ResourceError
 from populace.privacy.ledger.ledger import Ledger
-from populace.release.bundle import Release, write_release
+from populace.release.bundle import Release
 from populace.release.estimates_bundle import Estimates
 from populace.release.manifest import (
     MANIFEST_FILE,
@@ -28,9 +28,8 @@ from populace.release.manifest import (
 )
 from populace.release.report.vega_scripts import load_scripts
 from populace.release.statement.statement import RELEASE_FORMAT
-from populace.release.table_files import TableFormat
 from populace.release.verify import verify_bytes
-from populace.release.verify.checks import CheckOutcome, Verdict
+from populace.release.verify.checks import CheckOutcome, Verdict, run_check
 from populace.release.verify.verify import verify
 from populace.release.verify.verify_bytes import check_report
 from tests.helpers import releases
@@ -230,7 +229,7 @@ def downgrade(folder: Path, **told: Any) -> None:
 def test_words_of_another_format_are_unknown(
     made: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_release(made, tmp_path / "out", table_format=TableFormat.CSV, report=None)
+    releases.write(made, tmp_path / "out")
     downgrade(tmp_path / "out", warnings=[], not_covered=["f,31"])
     assert main(["verify", str(tmp_path / "out")]) == 4
     assert "words not compared" in capsys.readouterr().err
@@ -266,7 +265,7 @@ def test_sentences_of_another_format_are_not_a_place_for_rows(folder: Path, key:
 
 def test_the_report_is_built_again(made: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, page = tmp_path / "out", made.report()
-    write_release(made, out, table_format=TableFormat.CSV, report=page)
+    releases.write(made, out, report=page)
     verdict = verify(out)
     assert verdict.verified
     assert verdict.checks[-1].name == "report"
@@ -295,9 +294,12 @@ def test_a_report_that_cannot_be_built_again_is_unknown(folder: Path) -> None:
     def found(page: str, *, others: str = "", number: int = RELEASE_FORMAT) -> CheckOutcome:
         (folder / "report.html").write_text(page, encoding="utf-8")
         about = replace(manifest, number=number)
-        return check_report(
-            folder, about, build=lambda: f"<a><script>{load_scripts()}</script></a>", others=others
-        ).outcome
+
+        def check() -> str:
+            again = f"<a><script>{load_scripts()}</script></a>"
+            return check_report(folder, about, build=lambda: again, others=others)
+
+        return run_check("report", check).outcome
 
     assert found(f"<a><script>{load_scripts()}</script></a>", others="numpy") is CheckOutcome.PASSED
     assert found("<a><script>another version</script></a>") is CheckOutcome.UNKNOWN

@@ -21,9 +21,9 @@ from populace.core.errors import LedgerError, NotBooked, ReleaseError
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
 from populace.release import release_files
-from populace.release.bundle import Release, write_release
+from populace.release.bundle import Release
 from populace.release.manifest import digest_file, dump_json
-from populace.release.table_files import TableFormat, encode_table, write_table
+from populace.release.table_files import encode_table, write_table
 from populace.release.verify import verify_rows
 from populace.release.verify.checks import CheckOutcome, Verdict
 from populace.release.verify.verify import verify
@@ -47,7 +47,7 @@ def folder(made: tuple[pa.Table, Release], tmp_path: Path) -> Path:
 
 
 def saved(release: Release, folder: Path, *, ledger: Path | None = None) -> Path:
-    write_release(release, folder, table_format=TableFormat.CSV, report=None, ledger=ledger)
+    releases.write(release, folder, ledger=ledger)
     return folder
 
 

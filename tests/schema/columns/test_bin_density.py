@@ -25,10 +25,10 @@ from populace.release.verify.verify import verify
 from populace.schema.codec.decoder import decode_codes
 from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.within_bin_draws import draw_values
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.date_columns import DateColumn
 from populace.schema.columns.heaping_classes import DayClasses, StepClasses, heaping_steps
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
+from populace.schema.columns.range_columns import BinDensity
 from populace.schema.schema import Schema
 
 AGE = IntegerColumn(name="AGE", min=0, max=99, starts=(0, 20, 21, 60))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from populace.core.errors import SchemaError
 from populace.schema.codec.decoder import arrow_type, code_labels
-from populace.schema.codec.encoder import code_dtype
+from populace.schema.codec.encoder import encode_values
 from populace.schema.columns.bins import compute_edges
 from populace.schema.columns.column import CategoricalColumn, Column, OrdinalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
@@ -108,7 +109,8 @@ def test_a_lone_surrogate_is_no_value() -> None:
 
 def test_codes_take_the_smallest_type() -> None:
     sizes = {1: np.uint8, 256: np.uint8, 257: np.uint16, 65_536: np.uint16, 65_537: np.uint32}
-    assert {size: code_dtype(size).type for size in sizes} == sizes
+    columns = {size: IntegerColumn(name="x", min=0, max=size - 1, other="0") for size in sizes}
+    assert {size: encode_values(column, pa.array([0])).dtype for size, column in columns.items()} == sizes
 
 
 def test_columns_are_values() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from populace.core.errors import SchemaError
 from populace.release.table_files import read_table, write_table
-from populace.release.verify.verify_values import find_column_outside
+from populace.release.verify.verify_rows import find_column_outside
 from populace.schema.codec.decoder import arrow_type, code_labels, decode_codes
 from populace.schema.codec.encoder import encode_values
 from populace.schema.columns.column import Column

@@ -19,7 +19,7 @@ from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.imports.detect_format import KNOWN_FORMATS, import_document
 from populace.schema.imports.draft import ObservedCells, draft_from_rows, draft_schema, unfinished_columns
-from populace.schema.imports.overlay import PACKAGED, load_overlay, packaged_overlays
+from populace.schema.imports.overlay import PACKAGED, lay_over, packaged_overlays
 from populace.schema.imports.round_bins import integer_bins, round_edges
 from populace.schema.imports.schema_document import SchemaDocument
 from populace.schema.schema import Schema
@@ -230,7 +230,7 @@ def test_bins_cover_their_range() -> None:
 
 
 def overlaid(document: SchemaDocument, folder: Path, text: str) -> SchemaDocument:
-    return load_overlay(str(write(folder, "overlay.toml", text))).over(document)
+    return lay_over(document, str(write(folder, "overlay.toml", text)))
 
 
 def test_overlay_replaces_keys_and_adds_rules(excerpt: SchemaDocument, tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ def test_overlay_mistakes_are_explained(
 
 def test_unknown_overlay_lists_those_that_exist() -> None:
     with pytest.raises(SchemaError, match="did you mean 'nist-acs'"):
-        load_overlay("nist_acs")
+        lay_over(SchemaDocument(columns={}), "nist_acs")
     with pytest.raises(SchemaError) as refusal:
-        load_overlay("somewhere/else.toml")
+        lay_over(SchemaDocument(columns={}), "somewhere/else.toml")
     assert (
         refusal.value.message
         == "there is no file 'somewhere/else.toml', and no built-in overlay of that name."
@@ -319,7 +319,7 @@ def test_unknown_overlay_lists_those_that_exist() -> None:
 @pytest.mark.parametrize("name", packaged_overlays())
 def test_packaged_overlays_ask_for_a_dictionary(name: str) -> None:
     with pytest.raises(SchemaError, match=f"overlay '{name}' .*\nhint: .*--dictionary"):
-        load_overlay(name).over(SchemaDocument(columns={"AGEP": {"kind": "integer", "origin": "declared"}}))
+        lay_over(SchemaDocument(columns={"AGEP": {"kind": "integer", "origin": "declared"}}), name)
 
 
 def test_overlay_that_moves_other_into_the_domain_says_so(excerpt: SchemaDocument, tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_draft_from_public_rows_leaves_out_what_is_no_list() -> None:
 def acs(name: str, *overlays: str) -> Schema:
     document = import_document(ACS / f"{name}.json", dictionary=ACS / "data_dictionary.json")
     for overlay in overlays:
-        document = load_overlay(overlay).over(document)
+        document = lay_over(document, overlay)
     return Schema.parse(document.text())
 
 
@@ -434,13 +434,13 @@ def test_an_excerpt_has_only_the_areas_it_was_made_of() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("overlays", [(), ("nist2018",)], ids=["plain", "overlay"])
 def test_every_code_of_the_1940_codebook_comes_back(overlays: tuple[str, ...]) -> None:
-    from populace.schema.imports.ipums_codebook import parse_codebook
+    from populace.schema.imports.challenge_specs import parse_codebook
 
     book = parse_codebook((CENSUS / "codebook.cbk").read_text("utf-8"))
     specs = json.loads((CENSUS / "colorado-specs.json").read_text("utf-8"))
     document = import_document(CENSUS / "colorado-specs.json", dictionary=CENSUS / "codebook.cbk")
     for overlay in overlays:
-        document = load_overlay(overlay).over(document)
+        document = lay_over(document, overlay)
     schema = Schema.parse(document.text())
     assert list(schema.columns) == list(specs)
     assert len(specs) == 98

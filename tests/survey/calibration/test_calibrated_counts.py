@@ -30,7 +30,6 @@ from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     PopulationCount,
-    Replacement,
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
@@ -205,10 +204,13 @@ def test_a_sample_that_leaves_out_many_of_some_is_put_right():
 
 
 def test_a_larger_population_has_more_variance():
-    weighting = replace(WEIGHTING, replacement=Replacement.WITH)
-    apart = estimate_counts(Survey(sample()), [POOR], calibration=weighting)[0]
+    larger = tuple(
+        replace(each, populations=tuple(1000 * people for people in each.populations))
+        for each in WEIGHTING.controls
+    )
+    apart = estimate_counts(Survey(sample()), [POOR], calibration=replace(WEIGHTING, controls=larger))[0]
     whole = estimate_counts(Survey(sample()), [POOR], calibration=WEIGHTING)[0]
-    assert (whole.sampling_error / apart.sampling_error) ** 2 == pytest.approx(0.9, abs=0.01)
+    assert (1000 * whole.sampling_error / apart.sampling_error) ** 2 == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.slow

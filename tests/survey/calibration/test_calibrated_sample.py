@@ -17,7 +17,7 @@ from populace.private.private_table import PrivateTable
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.weighted_answers import answer, check, scores
 from populace.schema.schema import Schema
-from populace.survey.calibration.calibrated_sample import CalibratedSample
+from populace.survey.calibration.calibrated_sample import CalibratedCount
 from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.count_plan import (
     Calibration,
@@ -155,14 +155,13 @@ def test_no_estimate_lies_outside_its_interval():
 def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
     captured = []
 
-    def keep(self, told, *, among):
-        captured.append(self)
-        return counted(self, told, among=among)
+    def keep(*, sample, answer, among):
+        captured.append(sample)
+        return CalibratedCount(sample=sample, answer=answer, among=among)
 
-    counted = CalibratedSample.count
     oracle, _ = survey()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CalibratedSample, "count", keep)
+        patch.setattr("populace.survey.calibration.calibrated_counts.CalibratedCount", keep)
         weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), method=CountMethod.TABLE)
         estimate_counts(oracle, [PopulationCount(name="ill", where="ILL == '1'")], calibration=weighting)
     (sample,) = captured

@@ -9,7 +9,7 @@ import pytest
 
 from populace.core.errors import SchemaError, UsageError
 from populace.privacy.accounting.amplification import SamplingDesign as Drawing
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import LonelyPsu, MissingHandling

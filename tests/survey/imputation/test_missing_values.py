@@ -16,14 +16,13 @@ from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.fixed_point import LOG_STEPS
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.privacy.sensitivity.nn_donors import (
+from populace.privacy.sensitivity.nn_imputation import (
+    DonorValue,
     MatchedRows,
     MatchingSpace,
     NearestNeighbours,
     TieBreak,
-    TieOrder,
 )
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
 from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNormal, PolyPlace, Student
 from populace.privacy.smooth.smooth_noise import LN_2
 from populace.private.survey.exact_sums import add_up
@@ -215,9 +214,7 @@ def test_few_rows():
 def test_how_often_rows_are_used(k):
     """Σ(1 + d/k)² = n·(1 + ρ + ρ/k) on average: rejects the formula for donors drawn independently."""
     complete, lost, runs = 300, 120, 100
-    scheme = NearestNeighbours(
-        space=MatchingSpace(sizes=(1,), ordered=(True,)), k=k, ties=TieBreak.NEXT, first=TieOrder.PLACE
-    )
+    scheme = NearestNeighbours(space=MatchingSpace(sizes=(1,), ordered=(True,)), k=k, ties=TieBreak.NEXT)
     rng, found = np.random.default_rng(7), []
     for _ in range(runs):
         labels = rng.permutation(complete + lost)
@@ -241,7 +238,7 @@ def test_how_often_rows_are_used(k):
 def test_counts_tell_how_many_rows_change():
     """L₁ of random labels is as likely as counts make it: means agree to four standard errors."""
     space, rng, runs = MatchingSpace(sizes=(2,), ordered=(True,)), np.random.default_rng(8), 60
-    scheme = NearestNeighbours(space=space, k=1, ties=TieBreak.NEXT, first=TieOrder.PLACE)
+    scheme = NearestNeighbours(space=space, k=1, ties=TieBreak.NEXT)
     sizes = np.array([300, 100]), np.array([60, 60])
     found = []
     for _ in range(runs):

@@ -1,4 +1,4 @@
-"""A model given that a condition holds: no row is drawn and thrown away."""
+"""A model given that a condition holds, cut into boxes that restrict columns one by one: no row is drawn in vain."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Counts, Grouping
-from populace.inference.constraints.condition_boxes import Box, cut_into_boxes
-from populace.inference.constraints.support import Lookup, Support, class_lookups
+from populace.core.limits import LIMITS
+from populace.core.marginals import Clique, Counts, Grouping, Lookup
+from populace.inference.constraints.support import Support, class_lookups
 from populace.inference.factor import Table, add_potential
 from populace.inference.gls.observations import refines
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
-from populace.schema.conditions.rules import Rules
+from populace.schema.conditions.rules import Allowed, Rules
 from populace.schema.row_filter import RowFilter
+
+# Classes of some columns: the rows that have one of them in each.
+Box = Mapping[str, Allowed]
 
 # Codes that have no share of their group at all are taken for this rare where a condition asks for them alone.
 MIN_SHARE = 1e-12
@@ -144,3 +147,58 @@ def _split_groups(model: Model, rules: Rules) -> Model:
                 potentials[clique] = potentials[clique].take(parents, axis=clique.index(name))
         add_potential(potentials, (name,), np.log(shares))
     return replace(model, groupings=groupings, within=within, potentials=potentials)
+
+
+def cut_into_boxes(rules: Rules, *, text: str) -> list[Box]:
+    """Return disjoint boxes that hold just the rows which keep all rules: the classes allowed of some columns.
+
+    A condition that falls into very many of them is refused; `text` names it.
+    """
+    found: list[Box] = [{}]
+    for rule in rules.rules:
+        parts = cut_table(rule.clique, rule.allowed)
+        found = [both for box in found for part in parts if (both := _intersect(box, part)) is not None]
+        if len(found) > LIMITS.max_condition_boxes:
+            raise UsageError(
+                f"{text} falls into more than {LIMITS.max_condition_boxes} cases.",
+                hint="compare columns with values instead of with each other, or say it with fewer alternatives",
+            )
+    return found
+
+
+def cut_table(clique: Clique, allowed: Allowed) -> list[Box]:
+    """Return disjoint boxes that cover just the cells of a table which are allowed.
+
+    The table is cut along the column with the fewest different slices; alike slices stay together.
+
+    >>> old_or_poor = np.array([[False, True], [True, True]])
+    >>> [{name: classes.tolist() for name, classes in box.items()} for box in cut_table(("age", "pay"), old_or_poor)]
+    [{'age': [True, False], 'pay': [False, True]}, {'age': [False, True]}]
+    """
+    if not allowed.any():
+        return []
+    if allowed.all():
+        return [{}]
+    slices = [np.moveaxis(allowed, axis, 0).reshape(size, -1) for axis, size in enumerate(allowed.shape)]
+    kinds = [np.unique(each, axis=0, return_index=True, return_inverse=True)[1:] for each in slices]
+    axis = min(
+        (axis for axis, (firsts, _) in enumerate(kinds) if len(firsts) > 1),
+        key=lambda axis: len(kinds[axis][0]),
+    )
+    firsts, numbers = kinds[axis]
+    rest = clique[:axis] + clique[axis + 1 :]
+    return [
+        {clique[axis]: np.asarray(numbers.reshape(-1) == number), **inner}
+        for number, first in enumerate(firsts)
+        for inner in cut_table(rest, np.asarray(allowed.take(first, axis=axis)))
+    ]
+
+
+def _intersect(one: Box, other: Box) -> Box | None:
+    """Return what two boxes share, or None where that is nothing."""
+    both = dict(one)
+    for name, classes in other.items():
+        both[name] = both[name] & classes if name in both else classes
+        if not both[name].any():
+            return None
+    return both

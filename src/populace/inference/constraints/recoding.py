@@ -77,12 +77,8 @@ class Recoding:
     @cached_property
     def columns(self) -> dict[str, Clique]:
         """The columns behind every recoded one, in the order of the domain."""
-        home = {name: each for each in self.merged for name in each.columns}
-        found: dict[str, Clique] = {}
-        for name in self.domain:
-            each = home.get(name)
-            found.setdefault(name if each is None else each.name, (name,) if each is None else each.columns)
-        return found
+        names = {each.columns: each.name for each in self.merged}
+        return {names.get(unit, unit[0]): unit for unit in recoded_units(self.domain, list(names))}
 
     @cached_property
     def recoded(self) -> Domain:
@@ -188,9 +184,7 @@ def columns_kept_apart(partition: Clique, totals: Iterable[Totals]) -> set[str]:
     return {*partition, *(name for known in totals for name in known.clique)}
 
 
-def mergeable_groups(
-    groups: Iterable[Clique], *, domain: Domain, apart: Iterable[str], most: int = MAX_GROUP_CELLS
-) -> tuple[Clique, ...]:
+def mergeable_groups(groups: Iterable[Clique], *, domain: Domain, apart: Iterable[str]) -> tuple[Clique, ...]:
     """Return the declared groups that can become one column: several columns, of few combinations, none kept apart.
 
     One column alone is no table to recode.
@@ -203,7 +197,7 @@ def mergeable_groups(
     found = []
     for group in groups:
         ordered = tuple(name for name in domain if name in group)
-        if len(ordered) > 1 and not kept & set(ordered) and domain.cells(ordered) <= most:
+        if len(ordered) > 1 and not kept & set(ordered) and domain.cells(ordered) <= MAX_GROUP_CELLS:
             found.append(ordered)
     return tuple(found) if sum(map(len, found)) - len(found) + 1 < len(domain) else ()
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain
-from populace.inference.constraints.redundant_rules import drop_redundant_rules
-from populace.inference.constraints.support import Lookup, Support, check_model_size, class_lookups
+from populace.core.marginals import Clique, Domain, Lookup
+from populace.inference.constraints.support import (
+    Support,
+    check_model_size,
+    class_lookups,
+    drop_redundant_rules,
+)
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree, maximal_tables, table_cells
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.schema.conditions.rules import Allowed, Rule
@@ -57,7 +61,7 @@ class RulePotentials:
         if not self._rules:
             return ConstrainedDomain(domain=self.domain, hidden={}, hard={})
         cliques = list(dict.fromkeys(measured))
-        direct, apart = self._split(cliques)
+        apart = self._apart(cliques)
         hidden = self._hidden(apart)
         least = self._price(cliques, apart, hidden)
         for name in sorted(hidden):
@@ -73,7 +77,7 @@ class RulePotentials:
             for column, lookup in hidden.items()
         }
         for rule in self._rules:
-            inside = rule in direct
+            inside = rule not in apart
             stated = rule.clique if inside else _rule_clique(rule, names)
             ordered = tuple(sorted(stated, key=place.__getitem__))
             table = self._spread(rule, {} if inside else hidden)
@@ -87,18 +91,19 @@ class RulePotentials:
     def tree(self, measured: Iterable[Clique]) -> tuple[JunctionTree, Domain]:
         """Return the junction tree in which every column of a rule keeps its hidden variable, and its domain."""
         cliques = list(dict.fromkeys(measured))
-        _, apart = self._split(cliques)
+        apart = self._apart(cliques)
         domain, names = self._with(self._hidden(apart))
         return junction_tree(_with_rule_cliques(cliques, apart, names), domain=domain), domain
 
-    def _split(self, measured: Sequence[Clique]) -> tuple[list[Rule], list[Rule]]:
-        """Part the rules that lie inside a measured clique from the others."""
+    def tree_cells(self, measured: Sequence[Clique]) -> int:
+        """Return the cells of that tree, without building it."""
+        apart = self._apart(measured)
+        return self._price(measured, apart, self._hidden(apart))
+
+    def _apart(self, measured: Sequence[Clique]) -> list[Rule]:
+        """Return the rules that lie inside no measured clique."""
         sets = [set(clique) for clique in measured]
-        inside = [any(set(rule.clique) <= columns for columns in sets) for rule in self._rules]
-        return (
-            [rule for rule, direct in zip(self._rules, inside, strict=True) if direct],
-            [rule for rule, direct in zip(self._rules, inside, strict=True) if not direct],
-        )
+        return [rule for rule in self._rules if not any(set(rule.clique) <= columns for columns in sets)]
 
     def _hidden(self, rules: Sequence[Rule]) -> dict[str, Lookup]:
         """Return the columns of some rules that these see in fewer classes than codes, with the class of each code."""
@@ -128,14 +133,9 @@ class RulePotentials:
 
     def _spread(self, rule: Rule, hidden: Mapping[str, Lookup]) -> Allowed:
         """Return a rule's table over the codes of its columns, or over the values of their hidden variables."""
-        picks = []
-        for name in rule.clique:
-            classes = self._classes[name]
-            # The first code of each value stands for all of them: the rule does not tell them apart.
-            picks.append(
-                classes[np.unique(hidden[name], return_index=True)[1]] if name in hidden else classes
-            )
-        return rule.allowed[np.ix_(*picks)]
+        # The first code of each hidden value stands for all of them: the rule does not tell them apart.
+        firsts = {name: np.unique(lookup, return_index=True)[1] for name, lookup in hidden.items()}
+        return rule.allowed[np.ix_(*(self._classes[name][firsts.get(name, ...)] for name in rule.clique))]
 
 
 def _with_rule_cliques(

@@ -1,24 +1,25 @@
-"""Which combinations of codes a row can have when all rules hold together."""
+"""What rules say together: which combinations of codes a row can have, and which rules follow from others."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.core.errors import ResourceError, UsageError
 from populace.core.limits import LIMITS
-from populace.core.marginals import Clique, Domain
-from populace.inference.constraints.redundant_rules import drop_redundant_rules
-from populace.inference.factor import AxisMap
+from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.gls.observations import refines
 from populace.inference.graph.junction_tree import junction_tree
-from populace.inference.graph.propagation import FORBIDDEN, Propagation
+from populace.inference.graph.propagation import Propagation
 from populace.inference.model_space import ModelSpace
 from populace.schema.conditions.rules import Allowed, Rules
 
-Lookup = npt.NDArray[np.int64]
+Pair = frozenset[str]
+
+# Classes of a column beyond which no rule is looked for that follows from others.
+MAX_CLASSES = 512
 
 
 class Support:
@@ -33,24 +34,20 @@ class Support:
         self._domain = Domain({name: grouping.size for name, grouping in rules.classes.items()})
         tree = junction_tree([rule.clique for rule in rules.rules], domain=self._domain)
         check_model_size(tree.cells(self._domain))
-        self._plan = Propagation(tree, domain=self._domain)
-        costs = [np.zeros(shape) for shape in self._plan.shapes]
-        for rule in rules.rules:
-            home = tree.holding(rule.clique, domain=self._domain)[0]
-            slot = AxisMap.of(rule.clique, inside=tree.nodes[home], domain=self._domain)
-            costs[home] += slot.spread(np.where(rule.allowed, 0.0, np.inf))
-        if self._plan.lowest([cost.copy() for cost in costs]) > 0:
+        plan = Propagation(tree, domain=self._domain)
+        supports = plan.supports((rule.clique, rule.allowed) for rule in rules.rules)
+        if supports is None:
             raise UsageError(
                 "no row can keep all rules of the schema.", hint="remove rules until some row is allowed"
             )
-        self._beliefs = self._plan.beliefs([np.where(cost > 0, FORBIDDEN, 0.0) for cost in costs])
+        self._joints = plan.joints(supports)
 
     def __contains__(self, column: str) -> bool:
         return column in self._domain
 
     def table(self, clique: Iterable[str]) -> Allowed:
         """Say for every combination of classes of some columns that are in rules whether a row can have it."""
-        return np.asarray(self._plan.joint(self._beliefs, tuple(clique)) > 0)
+        return np.asarray(self._joints.table(tuple(clique)) > 0)
 
     def cells(self, clique: Clique, *, classes: Mapping[str, Lookup], domain: Domain) -> Allowed:
         """Say the same of the cells of a table over a clique, given the class of every code of its columns."""
@@ -91,3 +88,58 @@ def check_model_size(cells: int) -> None:
             f"the rules and measured tables need a model of {cells} cells; the most is {LIMITS.max_model_cells}.",
             hint="state rules over fewer columns, or measure smaller tables",
         )
+
+
+def drop_redundant_rules(rules: Rules) -> Rules:
+    """Return the rules without those on two columns that follow from rules of either with a third.
+
+    a ≤ b and b ≤ c say a ≤ c already, and stating it would only join more columns.
+    No rule is left out for the sake of one that is left out for its own, so the others still say all of them.
+
+    >>> from populace.core.marginals import Grouping
+    >>> from populace.schema.conditions.rules import Rule
+    >>> below = np.tri(3, dtype=bool).T
+    >>> pairs = [("a", "b"), ("b", "c"), ("a", "c")]
+    >>> three = [Rule(text=f"{a} ≤ {b}", clique=(a, b), allowed=below) for a, b in pairs]
+    >>> classes = {name: Grouping(name, (0, 1, 2)) for name in "abc"}
+    >>> [rule.text for rule in drop_redundant_rules(Rules(classes=classes, rules=tuple(three))).rules]
+    ['a ≤ b', 'b ≤ c']
+    """
+    tables: dict[Pair, dict[tuple[str, str], Allowed]] = {}
+    near: dict[str, set[str]] = defaultdict(set)
+    for rule in rules.rules:
+        if len(rule.clique) != 2 or max(rule.allowed.shape) > MAX_CLASSES:
+            continue
+        one, other = rule.clique
+        near[one].add(other)
+        near[other].add(one)
+        table = tables.setdefault(frozenset(rule.clique), {})
+        table[one, other] = rule.allowed & table.get((one, other), np.True_)
+        table[other, one] = table[one, other].T
+    because: dict[Pair, tuple[Pair, Pair]] = {}
+    for pair in sorted(tables, key=lambda each: (-next(iter(tables[each].values())).size, *sorted(each))):
+        one, other = sorted(pair)
+        for third in sorted(near[one] & near[other]):
+            reasons = frozenset((one, third)), frozenset((third, other))
+            left, right = tables[reasons[0]][one, third], tables[reasons[1]][third, other]
+            reached = left.astype(np.float32) @ right.astype(np.float32) > 0
+            if not (reached & ~tables[pair][one, other]).any() and not _depends_on(pair, reasons, because):
+                because[pair] = reasons
+                break
+    if not because:
+        return rules
+    kept = tuple(rule for rule in rules.rules if frozenset(rule.clique) not in because)
+    return Rules(classes=rules.classes, rules=kept)
+
+
+def _depends_on(pair: Pair, reasons: tuple[Pair, Pair], because: Mapping[Pair, tuple[Pair, Pair]]) -> bool:
+    """Say whether reasons lead back, through theirs, to the pair itself."""
+    open_ones, seen = list(reasons), set(reasons)
+    while open_ones:
+        each = open_ones.pop()
+        if each == pair:
+            return True
+        more = [reason for reason in because.get(each, ()) if reason not in seen]
+        seen.update(more)
+        open_ones += more
+    return False

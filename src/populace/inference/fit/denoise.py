@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -97,12 +97,10 @@ def denoise(
 
 def _aggregate_estimators(given: _NoisyTable, *, rng: np.random.Generator) -> Table:
     noise = centre(rng.normal(0.0, given.deviation, given.residual.shape))
-    seen = _NoisyTable(
-        baseline=given.baseline,
+    seen = replace(
+        given,
         residual=given.residual + _SPLIT_RATIO * noise,
         deviation=given.deviation * math.sqrt(1 + _SPLIT_RATIO**2),
-        total=given.total,
-        free=given.free,
     )
     unseen = given.baseline + given.residual - noise / _SPLIT_RATIO
     missed = np.array([(estimator(seen) - unseen).ravel() for estimator in _ESTIMATORS])

@@ -9,7 +9,6 @@ import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique
-from populace.core.progress import Progress
 from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import (
     ConstrainedDomain,
@@ -20,11 +19,11 @@ from populace.inference.factor import Table, add_potential
 from populace.inference.fit.feasible_tables import MAX_SYSTEM_ENTRIES, count_entries, fit_feasible_tables
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
-from populace.inference.fit.mirror_descent import descend
-from populace.inference.fit.objective import Objective, Point
+from populace.inference.fit.objective import Objective, Point, descend
+from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.consistency import fit_consistent_tables
 from populace.inference.gls.gls import estimate_total
-from populace.inference.gls.observations import Observation, observe, separable_part
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.graph.joint_tables import JointTables
 from populace.inference.graph.propagation import FORBIDDEN
@@ -118,13 +117,7 @@ class Estimator:
         self._observed = {each.clique: each for each in observed}
         self._costs = self._earlier_costs = None
 
-    def refit(
-        self,
-        *,
-        effort: FitEffort = QUICK_FIT,
-        start: Model | None = None,
-        progress: Progress | None = None,
-    ) -> None:
+    def refit(self, *, effort: FitEffort = QUICK_FIT) -> None:
         """Fit the model to all measurements so far.
 
         The loss is ½ Σ (marginal − count)² / variance over every measured cell; the number of rows is its
@@ -155,22 +148,11 @@ class Estimator:
         # last digits are slow to come.
         enough = min(10 * effort.tolerance, _HARD_CLOSE) if hard else effort.tolerance
         first, bound = self._fit_tables(observed, objective=objective, effort=effort, enough=enough)
-        # An earlier model that groups columns otherwise says nothing in this domain.
-        if start is not None and start.groupings == self.groupings:
-            earlier = objective.flatten(start.potentials)
-            first = min(first, earlier, key=lambda potentials: objective.at(potentials).loss)
         reached = objective.at(first)
         if hard and effort.exact:
             bound = reached.loss - objective.gap(reached)
         if effort.steps:
-            reached = descend(
-                objective,
-                start=first,
-                steps=effort.steps,
-                tolerance=enough,
-                bound=bound,
-                progress=None if progress is None else lambda done: progress("fitting the model", done),
-            )
+            reached = descend(objective, start=first, steps=effort.steps, tolerance=enough, bound=bound)
         if self._known.tables and effort.exact:
             exact = {clique: table / self.total for clique, table in self._known.tables.items()}
             reached = objective.at(
@@ -260,7 +242,7 @@ class Estimator:
             targets = self._shares(tables, objective=objective, floor=effort.floor)
             return fit_junction_ipf(objective, targets=targets, sweeps=_HARD_SWEEPS, close=enough), 0.0
         agreed = fit_consistent_tables(
-            [separable_part(o) for o in nearest],
+            nearest,
             domain=self.domain,
             total=self.total,
             tolerance=effort.tolerance / 10_000,
@@ -310,3 +292,35 @@ class Estimator:
             return None
         tables = self._objective.tables(self._point.potentials)
         return objective.flatten(dict(zip(self._objective.factors, tables, strict=True)))
+
+
+def fit_least_squares(
+    measurements: Sequence[Measurement],
+    *,
+    space: ModelSpace,
+    steps: int = 400,
+    tolerance: float = 3e-4,
+) -> Model:
+    """Return the graphical model of least weighted squared error against the measurements.
+
+    An exact fit by an `Estimator`, in one round: mirror descent goes on from the tables of least squares until the loss
+    is within `tolerance` of its minimum, or for so many steps at most. Under rules all of this happens among
+    distributions in which no row breaks one: its probability is exactly 0. Of a table that sees a column in fewer
+    groups than others do, the sums over that column are used; `fit_model` uses all of it. Public totals decide the
+    number of rows, and the model is scaled to them at the end. Groupings of the space are for columns that no
+    measurement groups.
+
+    >>> import numpy as np
+    >>> from fractions import Fraction
+    >>> from populace.core.marginals import Domain, Marginal
+    >>> heads = Measurement(Marginal(("coin",)), np.array([30, 10]), Fraction(4))
+    >>> model = fit_least_squares([heads], space=ModelSpace(domain=Domain({"coin": 2})))
+    >>> model.total, model.marginal(("coin",)).round(3)
+    (40.0, array([30., 10.]))
+    """
+    seen = common_groupings(measurements, also=space.groupings.values(), classes=space.rules.classes)
+    estimator = Estimator(space.group(seen.values()))
+    estimator.add(split_coarse_tables(measurements, domain=space.domain, groupings=seen)[0])
+    effort = FitEffort(rounds=500, floor=1e-9, sweeps=30, steps=steps, tolerance=tolerance, exact=True)
+    estimator.refit(effort=effort)
+    return estimator.model()

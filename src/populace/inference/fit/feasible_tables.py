@@ -9,20 +9,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Lookup, Marginal, cell_indices
 from populace.inference.factor import AxisMap, Table
 from populace.inference.fit.objective import Objective
 from populace.inference.gls.observations import Observation
 
 MAX_SYSTEM_ENTRIES = 2**23
-_CHECK_EVERY = 10
+_MAX_ROUNDS, _CHECK_EVERY = 1000, 10
 _OVER_RELAXATION = 1.6
 # Conditions may follow from each other; a trace of slack keeps their system regular.
 _SLACK = 1e-9
-
-Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,24 +27,21 @@ class _Block:
     """A table to solve for: the cells that can hold rows, what they explain, and how firmly they are kept above 0."""
 
     clique: Clique
-    cells: Index
+    cells: Lookup
     seen: Observation | None
     stiffness: float
 
-    def number(self, part: Clique, *, domain: Domain) -> Index:
+    def number(self, part: Clique, *, domain: Domain) -> Lookup:
         """Return for every cell the number of the cell of a smaller clique that it is summed into."""
         codes = dict(zip(self.clique, np.unravel_index(self.cells, domain.shape(self.clique)), strict=True))
-        found = np.zeros(len(self.cells), dtype=np.int64)
-        for name in part:
-            found = found * domain[name] + codes[name]
-        return found
+        return cell_indices(Marginal(part), codes=codes, domain=domain)
 
 
 def count_entries(objective: Objective) -> int:
     """Return about how many numbers the linear system of `fit_feasible_tables` holds."""
     tree = objective.tree
     return sum(
-        objective.domain.cells(node) * min(1 + tree.parents.count(i), len(node)) ** 2
+        objective.domain.cells(node) * min(1 + len(tree.children[i]), len(node)) ** 2
         for i, node in enumerate(tree.nodes)
     )
 
@@ -57,8 +51,7 @@ def fit_feasible_tables(
     *,
     objective: Objective,
     total: float,
-    tolerance: float = 1e-6,
-    rounds: int = 1000,
+    tolerance: float,
 ) -> dict[Clique, Table]:
     """Minimise ½ Σ (x − y)² / variance over the tables x of all distributions that keep the hard cells empty.
 
@@ -71,7 +64,7 @@ def fit_feasible_tables(
     system = _System(_blocks(observations, objective=objective), objective=objective, total=total)
     nearest = cut = system.start
     owed = np.zeros(cut.size)
-    for done in range(rounds):
+    for done in range(_MAX_ROUNDS):
         nearest = system.project(cut - owed)
         ahead = _OVER_RELAXATION * nearest + (1 - _OVER_RELAXATION) * cut + owed
         before, cut = cut, np.maximum(ahead, 0.0)
@@ -244,7 +237,9 @@ def _shared_cliques(objective: Objective, blocks: Sequence[_Block]) -> dict[Cliq
     return {clique: list(members) for clique, members in found.items()}
 
 
-def _indicator_entries(rows: Sequence[Index], columns: Sequence[Index]) -> tuple[Table, tuple[Index, Index]]:
+def _indicator_entries(
+    rows: Sequence[Lookup], columns: Sequence[Lookup]
+) -> tuple[Table, tuple[Lookup, Lookup]]:
     none = np.zeros(0, dtype=np.int64)
     at = np.concatenate([none, *rows]), np.concatenate([none, *columns])
     return np.ones(len(at[0])), at

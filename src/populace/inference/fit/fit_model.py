@@ -20,8 +20,8 @@ from populace.inference.fit.public_prior import shrink_to_public
 from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, separable_part, sum_groups
-from populace.inference.graph.junction_tree import maximal_tables, split_spanning_forest, table_cells
+from populace.inference.gls.observations import Observation, common_groupings, sum_groups
+from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -68,9 +68,7 @@ def fit_model(
     estimator = Estimator(space)
     plain, coarse = split_coarse_tables(measurements, domain=space.domain, groupings=space.groupings)
     estimator.add(plain)
-    effects = estimate_gls(
-        [separable_part(o) for o in estimator.observed], domain=estimator.domain, total=space.rows
-    )
+    effects = estimate_gls(estimator.observed, domain=estimator.domain, total=space.rows)
     effort = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=bool(space.totals))
     total = max(1.0, effects.total)
     names = [name for name in estimator.domain if name in effects.columns]
@@ -223,24 +221,13 @@ def _choose_tree_tables(
     worth: Sequence[Clique], *, beside: Sequence[Clique], potentials: RulePotentials
 ) -> list[Clique]:
     """Return the cliques, the first ones first, that a junction tree of limited size can hold together."""
-    domain = potentials.domain
-    bit = {name: 1 << i for i, name in enumerate(domain)}
-    sizes = domain.shape(domain)
-
-    def cells(cliques: Sequence[Clique]) -> int:
-        if potentials.has_rules:
-            tree, hidden = potentials.tree(cliques)
-            return tree.cells(hidden)
-        masks = [sum(bit[name] for name in clique) for clique in cliques]
-        return table_cells(maximal_tables(masks, sizes=sizes), sizes=sizes)
-
     kept = list(beside)
     columns = sum(len(clique) < 2 for clique in kept)
-    limit = max(MAX_TREE_CELLS, 2 * cells(kept))
+    limit = max(MAX_TREE_CELLS, 2 * potentials.tree_cells(kept))
     forest, others = split_spanning_forest(worth)
     for clique in [*forest, *others]:
-        if domain.cells(clique) <= limit:
-            needed = cells([*kept, clique])
+        if potentials.domain.cells(clique) <= limit:
+            needed = potentials.tree_cells([*kept, clique])
             if needed <= limit and (len(kept) - columns) * needed <= MAX_SWEEP_WORK:
                 kept.append(clique)
     return kept[len(beside) :]

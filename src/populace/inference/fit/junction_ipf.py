@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
 from populace._native.kernels import compiled, scale_to_target
 from populace.core.marginals import Clique
-from populace.inference.factor import AxisMap, Strides, Table, cell_strides
+from populace.inference.factor import AxisMap, Table, cell_strides
 from populace.inference.fit.objective import Objective
 from populace.inference.graph.junction_tree import JunctionTree
 
@@ -19,58 +19,6 @@ _TINY = 1e-300
 _NEWTON_STEPS = 2
 # Potentials of tables that contradict each other would drift apart; a trace of softness holds them back.
 _POTENTIAL_PULL = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class _TargetVisit:
-    """One target: the potential it moves, and where its clique lies in the potential and in the node."""
-
-    potential: Table
-    into: AxisMap
-    inside: AxisMap
-    target: Table
-    soft: Table | None
-
-    def visit(self, belief: Table, *, floor: float) -> float:
-        """Scale a node's table towards the target, and the potential with it; return how much was moved."""
-        found = self.inside.collapse(belief)
-        if self.soft is None:
-            change = _log_ratio(found, self.target)
-        else:
-            held = self.potential - self.potential.mean()
-            wanted = self.target - _POTENTIAL_PULL * self.soft * held
-            change = _proximal_step(found, wanted, self.soft, least=floor / found.size)
-        ratio = np.exp(change)
-        # What was found may be a view of the table itself.
-        moved = float((found * np.abs(ratio - 1)).sum())
-        self.inside.scale(belief, ratio)
-        self.potential[...] += self.into.spread(change)
-        return moved
-
-
-@dataclass(frozen=True, slots=True)
-class _CompiledVisit:
-    """One target for the compiled loop: the same as flat arrays, with walks in place of slots."""
-
-    potential: Table
-    into: Strides
-    inside: Strides
-    target: Table
-    soft: Table | None
-    work: Table
-
-    def visit(self, belief: Table, *, floor: float) -> float:
-        """Do the same, compiled."""
-        return scale_to_target(
-            belief.reshape(-1),
-            self.work,
-            self.potential,
-            inside=self.inside,
-            into=self.into,
-            target=self.target,
-            soft=self.soft,
-            least=floor / self.target.size,
-        )
 
 
 def fit_junction_ipf(
@@ -98,49 +46,86 @@ def fit_junction_ipf(
     """
     flat = objective.zeros() if start is None else start.copy()
     beliefs = [table.copy() for table in objective.beliefs(flat)]
-    here: list[list[_TargetVisit | _CompiledVisit]] = [[] for _ in beliefs]
-    for home, part in _target_visits(objective, flat, targets=targets, soft=soft):
-        here[home].append(part)
+    scalings = _target_scalings(objective, flat, targets=targets, soft=soft, floor=floor)
     visits = list(_euler_tour(objective.tree))
     for _ in range(sweeps):
         moved = 0.0
         for came_from, node in visits:
             if came_from is not None:
                 objective.propagation.carry(beliefs, source=came_from, target=node)
-            for part in here[node]:
-                moved = max(moved, part.visit(beliefs[node], floor=floor))
+            for scale in scalings[node]:
+                moved = max(moved, scale(beliefs[node]))
         if moved <= close:
             break
     return flat
 
 
-def _target_visits(
-    objective: Objective, flat: Table, *, targets: Mapping[Clique, Table], soft: Mapping[Clique, Table] | None
-) -> Iterator[tuple[int, _TargetVisit | _CompiledVisit]]:
-    """Yield every target with the node that it is met in."""
+def _target_scalings(
+    objective: Objective,
+    flat: Table,
+    *,
+    targets: Mapping[Clique, Table],
+    soft: Mapping[Clique, Table] | None,
+    floor: float,
+) -> list[list[Callable[[Table], float]]]:
+    """Return for every node what scales its table, and potentials with it, to the targets that are met in it."""
     domain, potentials = objective.domain, objective.tables(flat)
+    found: list[list[Callable[[Table], float]]] = [[] for _ in objective.tree.nodes]
     work = np.empty(2 * max((target.size for target in targets.values()), default=0))
     for clique, target in targets.items():
         factor = objective.first_holding(clique)
         home = objective.homes[factor]
         node, outer = objective.tree.nodes[home], objective.factors[factor]
-        give = None if soft is None else soft[clique]
+        give, least = None if soft is None else soft[clique], floor / target.size
+        scale: Callable[[Table], float]
         if compiled():
-            yield (
-                home,
-                _CompiledVisit(
-                    potential=potentials[factor].reshape(-1),
-                    into=cell_strides(clique, outer, domain.shape(outer)),
-                    inside=cell_strides(clique, node, domain.shape(node)),
-                    target=np.ascontiguousarray(target).reshape(-1),
-                    soft=None if give is None else np.ascontiguousarray(give).reshape(-1),
-                    work=work,
-                ),
+            scale = partial(
+                scale_to_target,
+                work=work,
+                potential=potentials[factor].reshape(-1),
+                inside=cell_strides(clique, node, domain.shape(node)),
+                into=cell_strides(clique, outer, domain.shape(outer)),
+                target=target.ravel(),
+                soft=None if give is None else give.ravel(),
+                least=least,
             )
         else:
-            inside = AxisMap.of(clique, inside=node, domain=domain)
-            into = AxisMap.of(clique, inside=outer, domain=domain)
-            yield home, _TargetVisit(potentials[factor], into, inside, target, give)
+            scale = partial(
+                _scale_to_target,
+                potential=potentials[factor],
+                inside=AxisMap.of(clique, inside=node, domain=domain),
+                into=AxisMap.of(clique, inside=outer, domain=domain),
+                target=target,
+                soft=give,
+                least=least,
+            )
+        found[home].append(scale)
+    return found
+
+
+def _scale_to_target(
+    belief: Table,
+    *,
+    potential: Table,
+    inside: AxisMap,
+    into: AxisMap,
+    target: Table,
+    soft: Table | None,
+    least: float,
+) -> float:
+    """Scale a node's table towards a target, and a potential with it; return how much was moved."""
+    found = inside.collapse(belief)
+    if soft is None:
+        change = _log_ratio(found, target)
+    else:
+        held = potential - potential.mean()
+        change = _proximal_step(found, target - _POTENTIAL_PULL * soft * held, soft, least=least)
+    ratio = np.exp(change)
+    # What was found may be a view of the table itself.
+    moved = float((found * np.abs(ratio - 1)).sum())
+    inside.scale(belief, ratio)
+    potential[...] += into.spread(change)
+    return moved
 
 
 def _log_ratio(found: Table, target: Table) -> Table:
@@ -170,19 +155,15 @@ def _proximal_step(found: Table, target: Table, soft: Table, *, least: float) ->
 
 def _euler_tour(tree: JunctionTree) -> Iterator[tuple[int | None, int]]:
     """Yield the moves of a walk that visits every node, crosses each edge down and up, and ends at the root."""
-    children: list[list[int]] = [[] for _ in tree.nodes]
-    for node, parent in enumerate(tree.parents):
-        if parent >= 0:
-            children[parent].append(node)
     if tree.nodes:
         yield None, 0
-    pending = [(0, iter(children[0]))] if tree.nodes else []
+    pending = [(0, iter(tree.children[0]))] if tree.nodes else []
     while pending:
         node, rest = pending[-1]
         child = next(rest, None)
         if child is not None:
             yield node, child
-            pending.append((child, iter(children[child])))
+            pending.append((child, iter(tree.children[child])))
         else:
             pending.pop()
             if pending:

@@ -1,4 +1,4 @@
-"""The loss of a model against observations, and its gradient, as a function of the model's potentials."""
+"""The loss of a model against observations as a function of its potentials, and the descent to its minimum."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from populace.core.marginals import Clique, Domain
 from populace.inference.factor import AxisMap, Table
 from populace.inference.gls.observations import Observation
 from populace.inference.graph.junction_tree import junction_tree
-from populace.inference.graph.linear_propagation import ProductPropagation
-from populace.inference.graph.propagation import FORBIDDEN, Propagation
+from populace.inference.graph.propagation import FORBIDDEN, ProductPropagation, Propagation
 from populace.schema.conditions.rules import Allowed
+
+# Steps of descent after which the gap to the minimum is looked for.
+_CHECK_EVERY = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,10 @@ class Objective:
         flat = self.zeros()
         tables = self.tables(flat)
         for clique, table in potentials.items():
-            for factor, into in zip(self.factors, tables, strict=True):
-                if set(clique) <= set(factor):
-                    into += AxisMap.of(clique, inside=factor, domain=self.domain).spread(table)
-                    break
+            home = next((i for i, factor in enumerate(self._sets) if factor.issuperset(clique)), None)
+            if home is not None:
+                slot = AxisMap.of(clique, inside=self.factors[home], domain=self.domain)
+                tables[home] += slot.spread(table)
         return flat
 
     def on_nodes(self, flat: Table, *, forbidden: float = FORBIDDEN) -> list[Table]:
@@ -179,3 +181,44 @@ def maximal_cliques(cliques: Sequence[Clique], *, domain: Domain) -> tuple[Cliqu
         for name in clique:
             holding.setdefault(name, []).append(frozenset(clique))
     return tuple(c for c in unique if not any(frozenset(c) < other for other in holding[c[0]]))
+
+
+def descend(
+    objective: Objective,
+    *,
+    start: Table,
+    steps: int,
+    tolerance: float,
+    bound: float,
+) -> Point:
+    """Minimise the loss over all distributions of the graphical model, starting from some potentials.
+
+    A step moves the potentials against the gradient with respect to the probabilities, which is mirror descent in the
+    entropy's geometry (McKenna, Sheldon and Miklau 2019); the next gradient is taken ahead of the point reached, by
+    Nesterov's momentum, and momentum restarts when the loss rises (O'Donoghue and Candès 2015). The loss therefore
+    never rises. A plain step (the first after a restart) must gain half of what its gradient promises, or the step
+    size is halved.
+    Ends when the loss can fall by no more than tolerance × loss, by the duality gap or because no distribution can be
+    below `bound`; when it fell by less than that in the last 50 steps; or after `steps` steps. A loss below 1 counts
+    as 1: it is far below the noise.
+    """
+    here = objective.at(start)
+    last, size, age = here.potentials, 1.0 / objective.steepest, 0
+    earlier, done = here.loss, 0
+    while done < steps and here.loss - bound > tolerance * max(1.0, here.loss):
+        done += 1
+        moved = here.potentials - size * here.gradient
+        ahead = moved + (age / (age + 3)) * (moved - last)
+        there = objective.at(ahead)
+        promised = float(np.vdot(here.gradient, here.shares - there.shares)) if age == 0 else 0.0
+        if here.loss - there.loss >= 0.5 * promised and there.loss <= here.loss:
+            here, last, age = there, moved, age + 1
+        else:
+            if age == 0:
+                size /= 2
+            last, age = here.potentials, 0
+        if done % _CHECK_EVERY == 0:
+            if min(objective.gap(here), earlier - here.loss) <= tolerance * max(1.0, here.loss):
+                break
+            earlier = here.loss
+    return here

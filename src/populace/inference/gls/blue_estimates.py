@@ -9,14 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from populace.core.marginals import Domain, Grouping, Marginal
+from populace.core.marginals import Domain, Grouping, Lookup, Marginal
 from populace.inference.factor import Table, sum_onto
 from populace.inference.gls.coarse_tables import split_coarse_tables
-from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
+from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
 from populace.measurements.measurements import Measurement
-from populace.measurements.pooled_counts import mean_counts
+from populace.measurements.pooled_counts import group_repeats, mean_counts
 
 # A table of k columns has 2^k effects; one of more columns than this speaks for itself, and for the number of rows.
 MAX_SEPARABLE_COLUMNS = 8
@@ -137,10 +137,7 @@ class BlueEstimates:
 
     @cached_property
     def _alike(self) -> dict[Marginal, list[Measurement]]:
-        found: dict[Marginal, list[Measurement]] = {}
-        for item in self._asked:
-            found.setdefault(item.marginal, []).append(item)
-        return found
+        return {same[0].marginal: same for same in group_repeats(self._asked)}
 
     def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
         """Return what a marginal's own tables say, where others merge codes that it keeps apart."""

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain, Grouping, Marginal
+from populace.core.marginals import Clique, Domain, Grouping, Lookup, Marginal
 from populace.inference.factor import Table, sum_onto
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed
-
-Lookup = npt.NDArray[np.int64]
 
 # Spread over the model's groups a table must still be held; of a larger one the sums alone are used.
 MAX_SPREAD_CELLS = 2**24

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from populace.core.marginals import Grouping
+from populace.core.marginals import Grouping, Lookup
 from populace.inference.factor import Table
 from populace.inference.gls.observations import Observation
 from populace.measurements.measurements import Measurement
 
-Lookup = npt.NDArray[np.int64]
 # Eigenvalues this far below the largest are nothing but rounding.
 _ZERO_EIGENVALUE = 1e-11
 
@@ -33,12 +31,6 @@ class ColumnEvidence:
     weighted: Table
     fine: Table | None = None
     loose: float = 0.0
-
-    @staticmethod
-    def nothing(size: int) -> ColumnEvidence:
-        """Return the evidence of no table at all."""
-        cells = np.arange(size)
-        return ColumnEvidence(atoms=cells, groups=cells, precision=np.zeros(size), weighted=np.zeros(size))
 
     @staticmethod
     def of_cells(same: Sequence[Observation]) -> ColumnEvidence:

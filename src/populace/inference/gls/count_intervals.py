@@ -197,16 +197,14 @@ class CountIntervals:
         return found
 
     @cached_property
-    def _possible(self) -> Support | None:
-        return Support(self._space.rules) if self._space.rules.rules else None
+    def _possible(self) -> Support:
+        return Support(self._space.rules)
 
     def _possible_cells(self, marginal: Marginal) -> Allowed:
         """Say of every cell whether the rules let a row be in it."""
         shape = marginal.shape(self._domain)
-        constrained = [
-            name for name in marginal.clique if self._possible is not None and name in self._possible
-        ]
-        if self._possible is None or not constrained:
+        constrained = [name for name in marginal.clique if name in self._possible]
+        if not constrained:
             return np.broadcast_to(np.True_, shape)
         table = self._possible.table(constrained).astype(np.float64)
         for axis, name in enumerate(constrained):

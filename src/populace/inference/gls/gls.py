@@ -11,10 +11,10 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.factor import AxisMap, Table, centre
 from populace.inference.fit.projection import project_to_simplex_weighted
-from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence, Lookup
+from populace.inference.gls.column_estimates import ColumnEstimate, ColumnEvidence
 from populace.inference.gls.observations import Observation, separable_part
 
 # Where totals are public, nothing is left of some variances; a trace keeps projections defined.
@@ -135,23 +135,19 @@ def estimate_gls(
     effect with the total. Given the total T, `Column.solve` joins them with the effect (mean e, weight ω) that other
     tables have; with its h and Q the column holds 1/1ᵀQ⁻¹1 − ω/n of information on T, centred so that the score at
     T is T·(1/1ᵀQ⁻¹1 − ω/n) − 1ᵀh/1ᵀQ⁻¹1. `own` is evidence on
-    columns in place of observations of them alone.
+    columns in place of observations of them alone. Of several columns with unequal variances the sum alone is used.
     """
     sums: dict[Clique, tuple[Table, float]] = {}
     single: dict[str, list[Observation]] = {}
-    for observation in observations:
+    for observation in map(separable_part, observations):
         if len(observation.clique) == 1:
             single.setdefault(observation.clique[0], []).append(observation)
-        elif observation.uniform is not None:
-            for part, table, spread in _split_effects(observation.values, observation.clique, domain):
-                weight = 1 / (observation.uniform * spread)
-                earlier, weights = sums.get(part, (np.zeros(table.shape), 0.0))
-                sums[part] = (earlier + weight * table, weights + weight)
-        else:
-            raise UsageError(
-                f"the cells of {observation.clique} have different variances.",
-                hint="measure several columns together on their groups",
-            )
+            continue
+        variance = float(observation.variance.flat[0])
+        for part, table, spread in _split_effects(observation.values, observation.clique, domain):
+            weight = 1 / (variance * spread)
+            earlier, weights = sums.get(part, (np.zeros(table.shape), 0.0))
+            sums[part] = (earlier + weight * table, weights + weight)
     scores, information = sums.pop((), (np.zeros(()), 0.0))
     score = float(scores)
     alone = {name: ColumnEvidence.of_cells(same) for name, same in single.items()} | dict(own or {})
@@ -160,7 +156,7 @@ def estimate_gls(
     for name in sorted({part[0] for part in sums if len(part) == 1} | set(alone)):
         size = domain[name]
         effect, weight = sums.get((name,), (np.zeros(size), 0.0))
-        evidence = alone.get(name) or ColumnEvidence.nothing(size)
+        evidence = alone.get(name) or ColumnEvidence.of_tables((), size=size, grouping=None)
         if not weight and not evidence.precision.any():
             continue
         column = columns[name] = ColumnEstimate.solve(evidence, weight=weight, effect=effect)
@@ -183,7 +179,7 @@ def estimate_gls(
 
 def estimate_total(observations: Sequence[Observation], *, domain: Domain) -> float:
     """Return the least-squares estimate of the number of rows, at least 1."""
-    return max(1.0, estimate_gls([separable_part(o) for o in observations], domain=domain).total)
+    return max(1.0, estimate_gls(observations, domain=domain).total)
 
 
 def _split_effects(values: Table, clique: Clique, domain: Domain) -> Iterator[tuple[Clique, Table, float]]:

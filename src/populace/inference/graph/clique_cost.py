@@ -27,12 +27,7 @@ class CliqueCost:
         self._sets = [frozenset(node) for node in self._tree.nodes]
         self._cells = [domain.cells(node) for node in self._tree.nodes]
         self._held = sum(self._cells)
-        # The topmost node of every column, and the part of the forest that a node lies in.
-        self._home = {name: i for i in range(len(self._sets) - 1, -1, -1) for name in self._tree.nodes[i]}
-        self._part = list(range(len(self._sets)))
-        for i, parent in enumerate(self._tree.parents):
-            if self._tree.separators[i]:
-                self._part[i] = self._part[parent]
+        self._home, self._part = self._tree.tops, self._tree.parts
         # The nodes of every column, as bits.
         self._nodes = dict.fromkeys(self._home, 0)
         for i, node in enumerate(self._tree.nodes):

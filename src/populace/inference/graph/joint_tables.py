@@ -27,19 +27,13 @@ class JointTables:
         self._domain = domain
         self._sets = [frozenset(node) for node in tree.nodes]
         self._cells = [domain.cells(node) for node in tree.nodes]
-        # A node's parent stands before it: the first node that holds a column is above all others that do.
-        self._top = {column: i for i in range(len(tree.nodes) - 1, -1, -1) for column in tree.nodes[i]}
+        self._top, self._part = tree.tops, tree.parts
         # The nodes of every column as bits, those with the fewest cells in the lowest.
         self._by_cells = sorted(range(len(tree.nodes)), key=self._cells.__getitem__)
         self._homes = dict.fromkeys(self._top, 0)
         for bit, i in enumerate(self._by_cells):
             for column in tree.nodes[i]:
                 self._homes[column] |= 1 << bit
-        # The part of the forest that a node lies in: nothing is shared across an empty separator.
-        self._part = list(range(len(tree.nodes)))
-        for i, parent in enumerate(tree.parents):
-            if tree.separators[i]:
-                self._part[i] = self._part[parent]
         self._apart: dict[Clique, Table] = {}
         self._sums: dict[tuple[int, Clique], Table] = {}
         self._messages: dict[tuple[int, Clique], Table] = {}

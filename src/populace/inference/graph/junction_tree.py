@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from populace._native.kernels import eliminate_variables
 from populace.core.marginals import Clique, Domain
@@ -16,7 +16,7 @@ _EliminationCost = Callable[[int, Sequence[int], Sequence[int]], tuple[bool, int
 _LOG_UNIT = 2**32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class JunctionTree:
     """Sets of columns joined into a tree in which every column's nodes are connected.
 
@@ -28,6 +28,28 @@ class JunctionTree:
     nodes: tuple[Clique, ...]
     parents: tuple[int, ...]
     separators: tuple[Clique, ...]
+
+    @cached_property
+    def tops(self) -> dict[str, int]:
+        """The topmost node of every column: a node's parent stands before it, so it is the first that holds it."""
+        return {column: i for i in range(len(self.nodes) - 1, -1, -1) for column in self.nodes[i]}
+
+    @cached_property
+    def parts(self) -> list[int]:
+        """The part of the forest that each node lies in: nothing is shared across an empty separator."""
+        found = list(range(len(self.nodes)))
+        for i, parent in enumerate(self.parents):
+            if self.separators[i]:
+                found[i] = found[parent]
+        return found
+
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """The nodes right below each node."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for node, parent in enumerate(self.parents[1:], 1):
+            found[parent].append(node)
+        return found
 
     def holding(self, clique: Iterable[str], *, domain: Domain) -> list[int]:
         """Return the nodes that hold a clique, the one with the smallest table first."""

@@ -11,13 +11,15 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain, Marginal
+from populace.core.marginals import Candidates, Clique, Domain, Marginal
 from populace.core.progress import Progress
+from populace.inference.factor import Table
+from populace.inference.fit.fit_model import fit_model, rake_to_parts
+from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG as CONFIG
-from populace.methods.adaptive.pair_screen import PairScreen
-from populace.methods.adaptive.triples import measure_triples
+from populace.methods.adaptive.pair_screen import PairScreen, simulate_noise_error
 from populace.methods.independent import measure_columns
 from populace.methods.method import Method, PublicTableUse
 from populace.methods.oracle import Oracle
@@ -25,11 +27,50 @@ from populace.methods.selection.budget_allocation import (
     ColumnCosts,
     Floats,
     allocate,
+    choose_best_prefix,
     choose_pairs,
     map_precisions,
 )
+from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.measure_batch import measure_batch, round_down_share
 from populace.methods.workload import Workload
+
+# All candidate triples together, and how many of them: they are counted, estimated and kept at once.
+MAX_TRIPLE_TABLES_CELLS, MAX_CANDIDATE_TRIPLES = 2**23, 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveConfig:
+    """Shares of the budget, and when a table is worth measuring.
+
+    docs/decisions/adaptive.md says what they were compared with.
+    """
+
+    first_share: Fraction = Fraction(10, 100)
+    """Of the budget, for all columns at first: they decide which pairs can be worth their noise."""
+    score_share: Fraction = Fraction(2, 100)
+    """Of the budget, for one noisy score of every pair."""
+    score_deviations: float = 1.0
+    """A score this many standard deviations of its noise above 0 is no better than one of 0."""
+    clear_score: float = 0.03
+    """Scores are clear when the standard deviation of their noise is this part of all rows."""
+    max_score_rounds: int = 2
+    """How often pairs are scored while noise hides what matters."""
+    max_public_share: Fraction = Fraction(10, 100)
+    """Whether to trust a public table is worth more of a budget where one score would not decide."""
+    max_saving_size: int = 100
+    """Two columns of two codes and any third, or columns of 2, 3 and fewer than 6: no other triples save anything."""
+    max_saving_triples: int = 5000
+    """Triples that are measured in place of three pairs."""
+    precise_pairs: float = 0.01
+    """When pairs err by less than this on average, in total variation, triples are scored."""
+    triple_share: Fraction = Fraction(30, 100)
+    """Of what pairs would get, for triples."""
+    triple_score_share: Fraction = Fraction(10, 100)
+    """Of what triples get, for scoring them."""
+
+
+CONFIG = AdaptiveConfig()
 
 
 def measure_adaptive(
@@ -141,25 +182,23 @@ def score_pairs(
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
     rounds, taken = 0, Fraction(0)
-    if screen.public is not None:
-        taken = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
-        noise = oracle.budget.score_noise(taken, scores=2 * len(pairs))
-        scores_twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
-        nearer = trust_public_pairs(scores_twice[0] - scores_twice[1], variance=2 * float(noise.variance))
-        screen.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
-        precisions += 1 / float(noise.variance)
-        sums += np.where(nearer, scores_twice[1], scores_twice[0]) * precisions
-        rounds = 1
-        clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
-        if clear or len(among) <= len(screen.domain):
-            return sums / precisions, precisions**-0.5, taken
-        among = np.sort(np.argsort(-sums, kind="stable")[: math.ceil(len(among) / 4)])
     while True:
-        noise = oracle.budget.score_noise(CONFIG.score_share, scores=len(among))
-        scores = oracle.score(screen.candidates([pairs[number] for number in among.tolist()]), noise=noise)
-        sums[among] += scores / float(noise.variance)
+        if screen.public is not None and not rounds:
+            share = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
+            noise = oracle.budget.score_noise(share, scores=2 * len(pairs))
+            twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
+            nearer = trust_public_pairs(twice[0] - twice[1], variance=2 * float(noise.variance))
+            screen.trusted = frozenset(pair for pair, trust in zip(pairs, nearer, strict=True) if trust)
+            sums += np.where(nearer, twice[1], twice[0]) * (1 / float(noise.variance))
+        else:
+            share = CONFIG.score_share
+            noise = oracle.budget.score_noise(share, scores=len(among))
+            scores = oracle.score(
+                screen.candidates([pairs[number] for number in among.tolist()]), noise=noise
+            )
+            sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
-        rounds, taken = rounds + 1, taken + CONFIG.score_share
+        rounds, taken = rounds + 1, taken + share
         means = sums / precisions
         clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
         if clear or rounds == CONFIG.max_score_rounds or len(among) <= len(screen.domain):
@@ -191,6 +230,58 @@ def _plan_batch(
     )
     error = float((costs / np.sqrt(pairs.known_precisions(found, count=len(asked)))).sum())
     return _BatchPlan(tables=tables, precisions=found, own=own, error=error)
+
+
+def measure_triples(
+    oracle: Oracle, measured: Sequence[Measurement], *, workload: Workload, share: Fraction
+) -> tuple[tuple[Measurement, ...], Fraction]:
+    """Measure the wanted triples that are worth their noise, and return what is left of the share.
+
+    They are compared with the model of everything measured so far, in its groups.
+    """
+    model = fit_model(measured, space=ModelSpace.of(oracle))
+    wanted = _unmeasured_triples(model, workload)
+    if not wanted:
+        return (), share
+    tables = [rake_to_parts(model.grouped_marginal(triple), triple, known=model.targets) for triple in wanted]
+    noise = oracle.budget.score_noise(share * CONFIG.triple_score_share, scores=len(wanted))
+    scores = oracle.score(
+        Candidates(
+            tuple(Marginal.with_groupings(triple, model.groupings) for triple in wanted),
+            tuple(np.rint(table).astype(np.int64) for table in tables),
+            (0,) * len(wanted),
+        ),
+        noise=noise,
+    )
+    left = share * (1 - CONFIG.triple_score_share)
+    heaviest = max(workload.weights[triple] for triple in wanted)
+    important = np.array([float(workload.weights[triple] / heaviest) for triple in wanted])
+    budget = float(left) / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
+    deviation = math.sqrt(len(wanted) / budget)
+    rng = np.random.default_rng(0)
+    costs = important * np.array([_expected_error(table, deviation=deviation, rng=rng) for table in tables])
+    gains = important * (scores - CONFIG.score_deviations * float(noise.variance) ** 0.5)
+    chosen = choose_best_prefix(gains, costs, budget=budget)
+    if not chosen.size:
+        return (), left
+    asked = [Marginal.with_groupings(wanted[number], model.groupings) for number in chosen.tolist()]
+    return measure_batch(oracle, asked, costs[chosen] ** (2 / 3), share=left), Fraction(0)
+
+
+def _unmeasured_triples(model: Model, workload: Workload) -> list[Clique]:
+    """Return the wanted triples that are not measured yet, smallest first as far as memory and noise allow."""
+    domain = model.grouped_domain
+    found: list[Clique] = [
+        clique
+        for clique in workload.weights
+        if len(clique) == 3 and clique not in model.targets and min(domain.shape(clique)) > 1
+    ]
+    return take_smallest(found, domain=domain, cells=MAX_TRIPLE_TABLES_CELLS)[:MAX_CANDIDATE_TRIPLES]
+
+
+def _expected_error(table: Table, *, deviation: float, rng: np.random.Generator) -> float:
+    """Return the L1 error per deviation of a table that is measured and made non-negative; a simulation."""
+    return max(float(simulate_noise_error(table, deviation=deviation, rng=rng).sum()), 1e-9) / deviation
 
 
 def find_saving_triples(pairs: Sequence[Clique], *, domain: Domain) -> list[Clique]:

@@ -17,7 +17,6 @@ from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.pooled_counts import combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.adaptive.adaptive_config import ADAPTIVE_CONFIG
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import ColumnCosts, Floats
 from populace.methods.selection.candidates import take_smallest
@@ -26,6 +25,8 @@ from populace.methods.selection.merge_rare_codes import group_rare_codes
 
 # All candidate pairs together: they are counted, estimated and kept at once, 8 bytes a cell each time.
 MAX_SCREENED_CELLS = 2**25
+# A denoised pair errs as if its residual had this rank: of the noise of m × n cells, rank·(m + n) is left.
+RESIDUAL_RANK = 2.0
 
 
 class PairScreen:
@@ -83,9 +84,9 @@ class PairScreen:
         found = []
         for pair in pairs:
             table = self._table(pair)
-            left = min(1.0, math.sqrt(ADAPTIVE_CONFIG.residual_rank * sum(table.shape) / table.size))
+            left = min(1.0, math.sqrt(RESIDUAL_RANK * sum(table.shape) / table.size))
             possible = self._baseline.possible(pair)
-            error = self._noise_error(table[possible], deviation=deviation * left)
+            error = simulate_noise_error(table[possible], deviation=deviation * left, rng=self._rng)
             found.append(max(float(error.sum()), 1e-9) / deviation)
         return np.array(found)
 
@@ -101,9 +102,8 @@ class PairScreen:
                 importance[name] += float(weight)
         alone, rare = [], []
         for name, item in self._columns.items():
-            error = self._noise_error(
-                project_to_simplex(item.counts.astype(float), total=self.total), deviation=deviation
-            )
+            counts = project_to_simplex(item.counts.astype(float), total=self.total)
+            error = simulate_noise_error(counts, deviation=deviation, rng=self._rng)
             error *= importance[name] / deviation
             single = np.ones(error.shape, dtype=np.bool_)
             if name in self._groupings:
@@ -130,6 +130,8 @@ class PairScreen:
             return beside
         return rake_public_table(self.public.table(self.marginal(pair)).astype(np.float64), beside=beside)
 
-    def _noise_error(self, table: Table, *, deviation: float) -> Table:
-        noisy = table + self._rng.normal(0.0, deviation, table.shape)
-        return np.abs(project_to_simplex(noisy, total=float(table.sum())) - table)
+
+def simulate_noise_error(table: Table, *, deviation: float, rng: np.random.Generator) -> Table:
+    """Return the error of each cell of a table that is measured with such noise and made non-negative again."""
+    noisy = table + rng.normal(0.0, deviation, table.shape)
+    return np.abs(project_to_simplex(noisy, total=float(table.sum())) - table)

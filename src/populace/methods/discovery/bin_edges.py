@@ -62,17 +62,23 @@ def sketch_histogram(grid: DiscoveryGrid, ask: AskCounts) -> HistogramSketch:
         heavy = [part for part, count in known.items() if part[1] - part[0] > 1 and count > least]
         if not heavy:
             break
-        parts = [inner for part in heavy for inner in grid.split_evenly(part, DISCOVERY_CONFIG.fan_out)]
-        counts, variance = ask(parts, number)
-        place = 0
-        for part in heavy:
-            held = len(grid.split_evenly(part, DISCOVERY_CONFIG.fan_out))
-            found = project_to_simplex(counts[place : place + held], total=known.pop(part))
-            known |= zip(parts[place : place + held], found.tolist(), strict=True)
-            place += held
+        inner = [grid.split_evenly(part, DISCOVERY_CONFIG.fan_out) for part in heavy]
+        counts, variance = ask([each for held in inner for each in held], number)
+        for part, held, here in zip(heavy, inner, split_like(counts, inner), strict=True):
+            found = project_to_simplex(here, total=known.pop(part))
+            known |= zip(held, found.tolist(), strict=True)
     order = sorted(known)
     edges = np.array([*(first for first, _ in order), grid.cells], dtype=np.int64)
     return HistogramSketch(edges, np.array([known[part] for part in order]))
+
+
+def split_like(counts: Floats, parts: Sequence[Sequence[CellRange]]) -> list[Floats]:
+    """Return counts of ranges, those of each part together.
+
+    >>> [each.tolist() for each in split_like(np.arange(3.0), [[(0, 1), (1, 2)], [(2, 3)]])]
+    [[0.0, 1.0], [2.0]]
+    """
+    return np.split(counts, np.cumsum([len(each) for each in parts])[:-1])
 
 
 def choose_bin_edges(grid: DiscoveryGrid, sketch: HistogramSketch, *, deviation: float) -> list[int]:
@@ -123,12 +129,8 @@ def decade_ranges(grid: DiscoveryGrid) -> list[CellRange]:
         if power >= grid.unit:
             wanted |= {sign * lead * power for lead in (1, 2, 5) for sign in (1, -1)}
         power /= 10
-    cells = {0, grid.cells}
+    cells = {0, grid.cells, *(first for first, _ in grid.split_evenly((0, grid.cells), 8))}
     cells |= {
-        int(np.searchsorted(grid.starts, int(each / grid.unit))) for each in wanted if low < each < high
+        int(np.searchsorted(grid.starts, int(each / grid.unit))) for each in wanted if low <= each < high
     }
-    cells |= {first for first, _ in grid.split_evenly((0, grid.cells), 8)}
-    if low <= 0 < high:
-        cells.add(int(np.searchsorted(grid.starts, 0)))
-    edges = sorted(cells)
-    return list(pairwise(edges))
+    return list(pairwise(sorted(cells)))

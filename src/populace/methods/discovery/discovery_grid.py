@@ -54,7 +54,7 @@ class DiscoveryGrid:
     def of(cls, column: OpenColumn) -> DiscoveryGrid:
         """Return the grid of a column whose bins, or what lies inside them, is to be learnt.
 
-        >>> spent = UnknownBins(name="SPENT", min=Fraction(0), max=Fraction(10**9), whole=True)
+        >>> spent = UnknownBins(name="SPENT", min=Fraction(0), max=Fraction(10**9), of=IntegerColumn)
         >>> DiscoveryGrid.of(spent).starts[:4].tolist()
         [0, 1, 1000, 1001]
         """
@@ -102,7 +102,7 @@ class DiscoveryGrid:
     def split_evenly(self, stretch: CellRange, parts: int) -> list[CellRange]:
         """Return a stretch of cells in so many parts of about one width, cut at round numbers.
 
-        >>> age = DiscoveryGrid.of(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True))
+        >>> age = DiscoveryGrid.of(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), of=IntegerColumn))
         >>> age.split_evenly((0, 100), 4), age.split_evenly((7, 9), 4)
         ([(0, 20), (20, 50), (50, 80), (80, 100)], [(7, 8), (8, 9)])
         """
@@ -134,30 +134,28 @@ class DiscoveryGrid:
 def max_grid_cells(column: OpenColumn) -> int:
     """Return how many cells the grid of a column has at most, without building it.
 
-    >>> max_grid_cells(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), whole=True))
+    >>> max_grid_cells(UnknownBins(name="AGE", min=Fraction(0), max=Fraction(99), of=IntegerColumn))
     100
     """
     known = column.with_domain(()) if isinstance(column, UnknownBins) else column
     if isinstance(known, DecimalColumn):
         return max(known.levels, LIMITS.max_decimal_bins)
-    unit = (known.resolution or 1) if isinstance(known, TemporalColumn) else 1
+    unit = _resolution(known)
     values = known.max // unit - known.min // unit + 1
     step = _integer_step(known, values)
-    if step == 1 or known.levels > MAX_GRID_CELLS // _OWN_BINS_PART:
-        return values if step == 1 else known.levels
+    if step == 1:
+        return values
+    if known.levels > MAX_GRID_CELLS // _OWN_BINS_PART:
+        return known.levels
     return 2 * (values // step + 2 + known.levels)
 
 
-def _finest_column(
-    column: OpenColumn,
-) -> tuple[StepColumn | DecimalColumn, Fraction, int]:
+def _finest_column(column: OpenColumn) -> tuple[StepColumn | DecimalColumn, Fraction, int]:
     """Return the column in its cells, its unit, and the step of which cells hold multiples alone, in units, or 0."""
     known = column.with_domain(()) if isinstance(column, UnknownBins) else replace(column, density=None)
     if isinstance(known, DecimalColumn):
         return _finest_decimals(known)
-    unit = 1
-    if isinstance(known, TemporalColumn):
-        unit = known.resolution or 1
+    unit = _resolution(known)
     low, high = known.min // unit, known.max // unit
     step = _integer_step(known, high - low + 1)
     starts: Sequence[int] = range(low * unit, high * unit + 1, unit)
@@ -176,6 +174,11 @@ def _finest_column(
     return replace(known, starts=starts), Fraction(unit), step
 
 
+def _resolution(column: StepColumn) -> int:
+    """Return what texts of a column can tell apart: moments of some formats differ by minutes or hours."""
+    return (column.resolution or 1) if isinstance(column, TemporalColumn) else 1
+
+
 def _integer_step(column: StepColumn, values: int) -> int:
     """Return 1, or the least step of which so many values have few enough multiples."""
     if values <= MAX_GRID_CELLS:
@@ -183,9 +186,8 @@ def _integer_step(column: StepColumn, values: int) -> int:
     most = MAX_GRID_CELLS - 4 - 2 * min(column.levels, MAX_GRID_CELLS // _OWN_BINS_PART)
     if not isinstance(column, TemporalColumn):
         return int(_round_up_125(Fraction(2 * values, most)))
-    clock = [
-        step // max(1, column.resolution or 1) for step in CLOCK_STEPS if step % (column.resolution or 1) == 0
-    ]
+    unit = _resolution(column)
+    clock = [step // unit for step in CLOCK_STEPS if step % unit == 0]
     step = next((step for step in clock if step > 1 and 2 * values <= step * most), clock[-1])
     return step * max(1, math.ceil(Fraction(2 * values, step * most)))
 
@@ -258,13 +260,9 @@ def _class_steps(column: StepColumn | DecimalColumn, starts: Counts, *, step: in
     if not step:
         return (1,)
     if isinstance(column, TemporalColumn):
-        resolution = column.resolution or 1
-        return (
-            1,
-            *dict.fromkeys(
-                s // resolution for s in CLOCK_STEPS if s > resolution and s // resolution % step == 0
-            ),
-        )
+        unit = _resolution(column)
+        clock = (each // unit for each in CLOCK_STEPS if each > unit and each // unit % step == 0)
+        return (1, *dict.fromkeys(clock))
     furthest = max(abs(int(starts[0])), abs(int(starts[-1])))
     return heaping_steps(finest=step, furthest=furthest)
 

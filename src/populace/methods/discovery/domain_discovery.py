@@ -9,32 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol, TypeGuard
+from typing import TypeGuard
 
 from populace.core.errors import UsageError
 from populace.core.progress import Progress
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import DiscoveryGrid, OpenColumn, max_grid_cells
-from populace.methods.discovery.numeric_discovery import BinOracle, discover_numeric
+from populace.methods.discovery.numeric_discovery import discover_numeric
+from populace.methods.oracle import DomainOracle
 from populace.privacy.accounting.budget import Budget
-from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import DecimalColumn
 from populace.schema.columns.range_columns import StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues, as_declared
 from populace.schema.schema import Schema
-
-
-class DomainOracle(BinOracle, Protocol):
-    """The questions of the barrier about columns whose domain is not public."""
-
-    @property
-    def budget(self) -> Budget: ...
-
-    def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
-        """Return the values that are released, with their noisy counts."""
-        ...
 
 
 def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
@@ -49,10 +38,10 @@ def discovery_delta_share(schema: Schema, *, delta: Fraction) -> Fraction:
             f"the domain of column {learnt[0]!r} was learnt by another run.",
             hint='declare its values or edges in the schema, or let this run learn them again with "learn"',
         )
-    values = [name for name, column in schema.columns.items() if isinstance(column, UnknownValues)]
+    values = _unknown_values(schema)
     if values and not delta:
         raise UsageError(
-            f"the values of column {values[0]!r} cannot be learnt with delta 0.",
+            f"the values of column {next(iter(values))!r} cannot be learnt with delta 0.",
             hint="give a delta above 0, or list the values in the schema",
         )
     return DISCOVERY_CONFIG.delta_share * delta if values else Fraction(0)
@@ -110,31 +99,27 @@ def discover_domains(
     aside.
     """
     names = schema.columns_to_learn
-    values = [name for name in names if isinstance(schema.columns[name], UnknownValues)]
+    values = _unknown_values(schema)
     finder = opened(with_grid_columns(schema, grids=grids))
     budget = finder.budget
+    values_share, number_share = column_shares(schema, budget=budget)
     learnt: dict[str, Column] = {}
-    for place, name in enumerate(values):
+    for place, (name, unknown) in enumerate(values.items()):
         progress("learning domains", place / len(names))
-        column = schema.columns[name]
-        if isinstance(column, UnknownValues):
-            mechanism = budget.key_mechanism(
-                min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / len(names)),
-                delta=(budget.keys if keys is None else keys) / len(values),
-            )
-            # Sorted by text: the order of the file is private.
-            learnt[name] = column.with_domain(sorted(finder.discover_values(name, mechanism=mechanism)))
+        delta = (budget.keys if keys is None else keys) / len(values)
+        mechanism = budget.key_mechanism(values_share, delta=delta)
+        # Sorted by text: the order of the file is private.
+        learnt[name] = unknown.with_domain(sorted(finder.discover_values(name, mechanism=mechanism)))
     tables: list[Measurement] = []
     if values:
         schema = schema.replace_columns(learnt)
         finder = opened(with_grid_columns(schema, grids=grids))
-    share = min(numeric_share(budget), max_discovery_share(budget) / max(len(names), 1))
     for place, name in enumerate(schema.columns_to_learn):
         progress("learning domains", (len(values) + place) / len(names))
         column = schema.columns[name]
         if _is_open_numeric(column):
             learnt[name], found = discover_numeric(
-                finder, column, grid=grids[name], budget=budget, share=share
+                finder, column, grid=grids[name], budget=budget, share=number_share
             )
             tables += found
     return schema.replace_columns(learnt), tuple(tables)
@@ -142,19 +127,23 @@ def discover_domains(
 
 def discovery_share(schema: Schema, *, budget: Budget) -> Fraction:
     """Return the share of the budget that learning takes at most, of everything that the schema leaves open."""
+    values = len(_unknown_values(schema))
+    values_share, number_share = column_shares(schema, budget=budget)
+    return values * values_share + (len(schema.columns_to_learn) - values) * number_share
+
+
+def column_shares(schema: Schema, *, budget: Budget) -> tuple[Fraction, Fraction]:
+    """Return the share of the budget for the values of one column, and for one of numbers.
+
+    For numbers it is the more, the less noise there is in all.
+    """
     count = max(len(schema.columns_to_learn), 1)
-    number = min(numeric_share(budget), max_discovery_share(budget) / count)
-    values = sum(isinstance(schema.columns[name], UnknownValues) for name in schema.columns_to_learn)
-    return (
-        values * min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / count)
-        + (len(schema.columns_to_learn) - values) * number
-    )
-
-
-def numeric_share(budget: Budget) -> Fraction:
-    """Return the share of the budget for one column of numbers: the more, the less noise there is in all."""
-    return DISCOVERY_CONFIG.base_numeric_share + DISCOVERY_CONFIG.extra_numeric_share * _inverse_deviation(
+    number = DISCOVERY_CONFIG.base_numeric_share + DISCOVERY_CONFIG.extra_numeric_share * _inverse_deviation(
         budget
+    )
+    return (
+        min(DISCOVERY_CONFIG.values_share, DISCOVERY_CONFIG.base_share / count),
+        min(number, max_discovery_share(budget) / count),
     )
 
 
@@ -170,6 +159,10 @@ def _inverse_deviation(budget: Budget) -> Fraction:
     """Return 1 over the deviation, in rows, of noise that would take the whole budget."""
     deviation = float(budget.measure_noise(Fraction(1), marginals=1).variance) ** 0.5
     return Fraction(1 / deviation).limit_denominator(1000)
+
+
+def _unknown_values(schema: Schema) -> dict[str, UnknownValues]:
+    return {name: column for name, column in schema.columns.items() if isinstance(column, UnknownValues)}
 
 
 def _is_open_numeric(column: Column) -> TypeGuard[OpenColumn]:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.core.marginals import Counts, Marginal
+from populace.inference.fit.projection import project_to_simplex
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import (
     Floats,
@@ -22,38 +23,28 @@ from populace.methods.discovery.bin_edges import (
     choose_bin_edges,
     decade_ranges,
     sketch_histogram,
+    split_like,
 )
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid, OpenColumn
-from populace.methods.discovery.within_bin_density import (
-    integer_weights,
-    reconcile_counts,
-    shrink_class_shares,
-    shrink_counts,
-)
+from populace.methods.oracle import DomainOracle
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Noise
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.numeric_columns import DecimalColumn
-from populace.schema.columns.range_columns import StepColumn
+from populace.schema.columns.range_columns import BinDensity, StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
 BinnedColumn = StepColumn | DecimalColumn
 
-
-class BinOracle(Protocol):
-    """The question of the barrier about groups of a column's codes."""
-
-    def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
-        """Return noisy counts of groups of the column's codes: `groups` numbers the group of every code."""
-        ...
+# Weights are kept as whole numbers that sum to about this.
+WEIGHT_SCALE = 10**7
 
 
 @dataclass(frozen=True, eq=False)
 class GridOracle:
     """Questions about the cells of one column's grid, each paid with a share of the budget."""
 
-    finder: BinOracle
+    finder: DomainOracle
     grid: DiscoveryGrid
     budget: Budget
     share: Fraction
@@ -73,7 +64,7 @@ class GridOracle:
 
 
 def discover_numeric(
-    finder: BinOracle, column: OpenColumn, *, grid: DiscoveryGrid, budget: Budget, share: Fraction
+    finder: DomainOracle, column: OpenColumn, *, grid: DiscoveryGrid, budget: Budget, share: Fraction
 ) -> tuple[BinnedColumn, tuple[Measurement, ...]]:
     """Return a column with what was to be learnt about it, and the tables that tell of its bins.
 
@@ -121,12 +112,9 @@ def _discover_density(
     flat = [part for parts in coarse for part in parts]
     counts, variance = oracle.measure_ranges(flat, DISCOVERY_CONFIG.coarse_part * scale)
     known: list[Floats] = []
-    place = 0
-    for number, parts in enumerate(coarse):
-        here = counts[place : place + len(parts)]
+    for number, here in enumerate(split_like(counts, coarse)):
         total, spread = (here.sum(), 1.0) if bins is None else (bins[0][number], bins[1])
         known.append(reconcile_counts(here, variance=variance, total=float(total), spread=spread))
-        place += len(parts)
     weights = np.concatenate(known)
     rows = np.array([part.sum() for part in known])
     starts, fine = _refine_ranges(
@@ -173,15 +161,13 @@ def _refine_ranges(
     if not inner:
         return [first for first, _ in parts], weights
     counts, variance = oracle.measure_ranges([each for held in inner.values() for each in held], part)
+    answers = dict(zip(inner, split_like(counts, list(inner.values())), strict=True))
     starts: list[int] = []
     found: list[float] = []
-    taken = 0
     for place, (cells, weight) in enumerate(zip(parts, weights.tolist(), strict=True)):
-        held = inner.get(place, [])
-        here = counts[taken : taken + len(held)]
-        taken += len(held)
-        clean = None
-        if held:
+        held, clean = [cells], None
+        if place in inner:
+            held, here = inner[place], answers[place]
             widths = np.diff(grid.starts[[*(first for first, _ in held), cells[1]]]).astype(np.float64)
             own = variance * len(held)
             total = (weight * own + float(here.sum()) * spread) / (own + spread)
@@ -207,3 +193,84 @@ def _measure_classes(
     counts, noise = oracle.groups(np.concatenate([groups.reshape(-1), beyond]), part)
     found.flat[seen] = counts[: len(seen)]
     return shrink_class_shares(found, there, rows, variance=float(noise.variance))
+
+
+def reconcile_counts(counts: Floats, *, variance: float, total: float, spread: float) -> Floats:
+    """Return non-negative counts of parts whose total is known from elsewhere, too, with variance `spread`.
+
+    Where some stand out of the noise, those that do not are empty: rows that noise puts far out in a tail do more
+    harm there than the few that are missing.
+    """
+    own = variance * len(counts)
+    whole = max((total * own + counts.sum() * spread) / (own + spread), 0.0)
+    seen = counts > DISCOVERY_CONFIG.visible_deviations * variance**0.5
+    if not seen.any():
+        return project_to_simplex(counts, total=whole)
+    found = np.zeros(len(counts))
+    found[seen] = project_to_simplex(counts[seen], total=whole)
+    return found
+
+
+def shrink_counts(counts: Floats, *, widths: Floats, variance: float, total: float) -> Floats | None:
+    """Return the counts of parts of a stretch with much of their noise taken out, or None where nothing is seen but it.
+
+    What stands out keeps its count. The rest moves towards an even spread, the nearer the less it differs from one
+    by more than noise (James and Stein 1961).
+    """
+    if len(counts) < 2 or total <= 0:
+        return None
+    spread = widths / widths.sum()
+    even = total * spread
+    heaps = np.zeros(len(counts), dtype=np.bool_)
+    # What heaps hold is missing from the rest, which makes further heaps visible.
+    for _ in range(len(counts) - 1):
+        more = ~heaps & (counts - even > DISCOVERY_CONFIG.heap_deviations * variance**0.5)
+        if not more.any():
+            break
+        heaps |= more
+        left = max(total - float(counts[heaps].sum()), 0.0)
+        even = np.where(heaps, counts, left * spread / max(float(spread[~heaps].sum()), 1e-300))
+    rest = ~heaps
+    size = int(rest.sum())
+    power = float(((counts - even)[rest] ** 2).sum())
+    kept = max(0.0, 1 - (size - 2) * variance / power) if size > 2 and power > 0 else 0.0
+    if not heaps.any() and kept < 0.05:
+        return None
+    found = np.where(rest, even + kept * (counts - even), counts)
+    return project_to_simplex(found, total=total)
+
+
+def shrink_class_shares(
+    counts: Floats, there: npt.NDArray[np.bool_], rows: Floats, *, variance: float
+) -> Floats:
+    """Return for every bin (a row) the rows in each class, noise taken out by what other bins say of the class.
+
+    The share of a class moves towards its mean over all bins that have it, the nearer the less these differ by more
+    than noise.
+    """
+    rows = np.maximum(rows, 1.0)
+    shares = counts / rows[:, None]
+    noise = variance / rows**2
+    found = np.zeros(counts.shape)
+    for kind in range(counts.shape[1]):
+        here = there[:, kind]
+        if not here.any():
+            continue
+        own, doubt = shares[here, kind], noise[here]
+        mean = float(np.average(own, weights=1 / doubt))
+        between = max(float(((own - mean) ** 2 - doubt).mean()), 0.0)
+        kept = between / (between + doubt) if here.sum() > 2 else np.ones(len(own))
+        clean = mean + kept * (own - mean)
+        # What noise alone could be is taken for none: cut at 0, it would add up.
+        left = kept * doubt + (1 - kept) / float((1 / doubt).sum())
+        found[here, kind] = np.where(clean > np.sqrt(left), clean, 0.0)
+    empty = found.sum(axis=1) <= 0
+    found[empty] = np.where(there[empty], np.maximum(shares[empty], 0.0), 0.0)
+    whole = found.sum(axis=1, keepdims=True)
+    return np.asarray(rows[:, None] * np.divide(found, whole, out=np.zeros(found.shape), where=whole > 0))
+
+
+def integer_weights(weights: Floats, *, total: float) -> tuple[int, ...]:
+    """Return weights as whole numbers, in about ten-millionths of the total."""
+    scale = WEIGHT_SCALE / max(total, 1.0)
+    return tuple(int(each) for each in np.rint(np.maximum(weights, 0.0) * scale))

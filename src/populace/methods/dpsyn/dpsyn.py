@@ -15,13 +15,12 @@ from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
-from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
-from populace.methods.dpsyn.dpsyn_config import DPSYN_CONFIG
-from populace.methods.dpsyn.dpsyn_model import dpsyn_model
-from populace.methods.method import DeltaUse, FitInput, Method, PublicTableUse, WorkloadUse
+from populace.methods.dpsyn.dpsyn_model import DPSYN_CONFIG, dpsyn_model
+from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
@@ -44,27 +43,20 @@ class BudgetSplit:
     """What is measured, and the ε for the number of rows, for the partition, and for columns or pairs."""
 
     level: MeasuredTables
-    total: Fraction
+    total: Fraction = Fraction(0)
     partition: Fraction
-    rest: Fraction
+    rest: Fraction = Fraction(0)
 
 
-def measures_total(epsilon: Fraction, *, theta: int) -> bool:
-    """Say whether ε is large enough to look at the number of rows: at least θ/35.
+def measures_total(epsilon: Fraction, unit: PrivacyUnit) -> bool:
+    """Say whether ε is large enough to look at the number of rows: at least θ/35, θ being the rows that a unit moves.
 
-    >>> measures_total(Fraction(1, 35), theta=1), measures_total(Fraction(1, 36), theta=1)
+    Without a look at it only the partition is measured, and no δ is of use.
+
+    >>> measures_total(Fraction(1, 35), PrivacyUnit()), measures_total(Fraction(1, 36), PrivacyUnit())
     (True, False)
     """
-    return epsilon >= DPSYN_CONFIG.min_total_epsilon * theta
-
-
-def can_use_delta(epsilon: Fraction, unit: PrivacyUnit) -> bool:
-    """Say whether pairs may be measured at all: without a look at the number of rows, only the partition is.
-
-    >>> can_use_delta(Fraction(1, 35), PrivacyUnit()), can_use_delta(Fraction(1, 36), PrivacyUnit())
-    (True, False)
-    """
-    return measures_total(epsilon, theta=unit.marginal_l1)
+    return epsilon >= DPSYN_CONFIG.min_total_epsilon * unit.marginal_l1
 
 
 def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetSplit:
@@ -76,15 +68,14 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
     >>> split_budget(Fraction(1), theta=1, total=30_000).level, split_budget(Fraction(1), theta=7, total=30_000).level
     (<MeasuredTables.PAIRS: 'all pairs'>, <MeasuredTables.COLUMNS: 'columns, and public pairs scaled to them'>)
     """
-    nothing = Fraction(0)
     if total is None:
-        return BudgetSplit(level=MeasuredTables.NOTHING, total=nothing, partition=epsilon, rest=nothing)
+        return BudgetSplit(level=MeasuredTables.NOTHING, partition=epsilon)
     config = DPSYN_CONFIG
     first, least = config.total_epsilon * theta, config.partition_epsilon * theta
     columns = Fraction(config.column_rows * theta, max(1, total))
     pairs = config.pairs_factor * columns
     if epsilon < first + least + columns:
-        return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first, rest=nothing)
+        return BudgetSplit(level=MeasuredTables.NOTHING, total=first, partition=epsilon - first)
     level, worth = (
         (MeasuredTables.COLUMNS, columns)
         if epsilon < first + least + pairs
@@ -111,23 +102,23 @@ def measure_dpsyn(
     epsilon, theta = oracle.budget.cap, oracle.budget.unit.marginal_l1
     measured: tuple[Measurement, ...] = ()
     total = None
-    if measures_total(epsilon, theta=theta):
+    if measures_total(epsilon, oracle.budget.unit):
         share = DPSYN_CONFIG.total_epsilon * theta / epsilon
-        measured += oracle.measure([Marginal(())], noise=oracle.budget.measure_noise(share, marginals=1))
+        measured += measure_evenly(oracle, [Marginal(())], share=share)
         total = int(measured[0].counts)
     plan = split_budget(epsilon, theta=theta, total=total)
-    noise = oracle.budget.measure_noise(plan.partition / epsilon, marginals=1)
-    measured += oracle.measure([Marginal(oracle.partition)], noise=noise)
+    measured += measure_evenly(oracle, [Marginal(oracle.partition)], share=plan.partition / epsilon)
     apart = columns_kept_apart(oracle.partition, oracle.totals)
     merged = mergeable_groups(oracle.groups, domain=oracle.domain, apart=apart)
     columns = recoded_units(oracle.domain, merged)
     pairs = [
         tuple(n for n in oracle.domain if n in (*one, *other)) for one, other in combinations(columns, 2)
     ]
-    if plan.level is MeasuredTables.NOTHING or not pairs:
-        wanted = [] if plan.level is MeasuredTables.NOTHING else columns
-    else:
-        wanted = columns if plan.level is MeasuredTables.COLUMNS else pairs
+    wanted = {
+        MeasuredTables.NOTHING: [],
+        MeasuredTables.COLUMNS: columns,
+        MeasuredTables.PAIRS: pairs or columns,
+    }[plan.level]
     if wanted:
         progress(f"measuring {plan.level.value}", 0.3)
         share, asked = plan.rest / epsilon, [Marginal(clique) for clique in wanted]
@@ -158,11 +149,6 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
             f"all pairs and the partition have {cells:.4g} cells together; the most is {LIMITS.max_public_pair_cells}.",
             hint="coarsen the largest columns, declare smaller groups, or use --method auto",
         )
-    _check_partition_rows(schema)
-
-
-def _check_partition_rows(schema: Schema) -> None:
-    """Refuse numbers of rows by area that all areas together cannot have."""
     areas, most = schema.domain.cells(schema.partition), max(LIMITS.max_demanded_rows, schema.max_rows or 0)
     for key, given in (
         ("partition_least", schema.partition_least),
@@ -199,17 +185,6 @@ def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
     ]
 
 
-def fit_dpsyn(given: FitInput) -> Model:
-    """Return the model of measurements by areas, beside public tables."""
-    return dpsyn_model(
-        given.items,
-        schema=given.schema,
-        public=given.public,
-        gradual=given.gradual,
-        progress=given.progress,
-    )
-
-
 def _describe_public_use(schema: Schema, _measured: Sequence[Clique], public: Sequence[Clique]) -> str | None:
     """Say which combinations the public table decided, where it gave no counts."""
     if not public or not {*map(frozenset, public)} <= {*map(frozenset, schema.groups)}:
@@ -223,10 +198,10 @@ DPSYN = Method(
     title="Marginals by area beside a public table",
     reference="The DPSyn entry to the NIST temporal map challenge of 2020",
     measure=measure_dpsyn,
-    fit=fit_dpsyn,
+    fit=dpsyn_model,
     check=check_dpsyn,
     delta=DeltaUse.SET_ASIDE,
-    can_use_delta=can_use_delta,
+    can_use_delta=measures_total,
     public=PublicTableUse.REQUIRED,
     workload=WorkloadUse.NONE,
     scores_all_pairs=True,

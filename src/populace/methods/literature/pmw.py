@@ -13,11 +13,11 @@ from populace.core.progress import Progress
 from populace.inference.fit.estimator import Estimator
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.multiplicative_weights import (
+from populace.methods.literature.mwem import (
     MultiplicativeWeights,
     fit_multiplicative_weights,
+    start_estimate,
 )
-from populace.methods.literature.mwem import start_estimate
 from populace.methods.method import Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (

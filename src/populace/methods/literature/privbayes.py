@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice
 
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.core.progress import Progress
@@ -19,10 +19,12 @@ from populace.methods.selection.candidates import (
     MAX_CANDIDATES,
     MAX_SCORED_CELLS,
     MAX_TREE_CELLS,
+    choose_and_measure,
     compare_candidates,
     mean_absolute_noise,
+    take_within,
 )
-from populace.methods.selection.measure_batch import choose_and_measure, measure_evenly
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.selection.merge_rare_codes import group_rare_codes
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import Noise
@@ -95,18 +97,13 @@ def parent_candidates(
     Where there are very many, those with the fewest parents and cells are taken.
     """
     domain = estimator.domain
-    most, left = (
-        estimator.total / (PRIVBAYES_CONFIG.min_signal_to_noise * mean_absolute_noise(noise)),
-        MAX_SCORED_CELLS,
+    most = estimator.total / (PRIVBAYES_CONFIG.min_signal_to_noise * mean_absolute_noise(noise))
+    useful = (
+        clique
+        for clique in _child_parent_sets(network, apart, order=list(domain))
+        if domain.cells(clique) <= most and estimator.fits(clique, max_cells=MAX_TREE_CELLS)
     )
-    cliques: list[Clique] = []
-    for clique in _child_parent_sets(network, apart, order=list(domain)):
-        if domain.cells(clique) > most or not estimator.fits(clique, max_cells=MAX_TREE_CELLS):
-            continue
-        left -= domain.cells(clique)
-        if left < 0 or len(cliques) == MAX_CANDIDATES:
-            break
-        cliques.append(clique)
+    cliques = islice(take_within(useful, size=domain.cells, cells=MAX_SCORED_CELLS), MAX_CANDIDATES)
     return compare_candidates(estimator, dict.fromkeys(cliques, 1), noise=noise)
 
 
@@ -125,13 +122,9 @@ def _child_parent_sets(
         return
     place = {name: number for number, name in enumerate(order)}
     for size in range(1, PRIVBAYES_CONFIG.max_parents + 1):
-        for parents in _subsets(network, size=size):
+        for parents in dict.fromkeys(part for clique in network for part in combinations(clique, size)):
             for name in apart:
                 yield tuple(sorted((*parents, name), key=place.__getitem__))
-
-
-def _subsets(cliques: Iterable[Clique], *, size: int) -> dict[Clique, None]:
-    return dict.fromkeys(part for clique in cliques for part in combinations(clique, size))
 
 
 PRIVBAYES = Method(

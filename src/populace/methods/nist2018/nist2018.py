@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from populace.methods.method import Method, WorkloadUse
 from populace.methods.mst import MST_CONFIG, measure_tree
 from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, RareCodes
 from populace.methods.oracle import Oracle
+from populace.methods.selection.candidates import take_within
 from populace.methods.selection.merge_rare_codes import (
     Lookup,
     merge_infrequent,
@@ -166,7 +166,7 @@ def find_supported_codes(
     return np.asarray((sums >= threshold * deviations)[classes.lookup])
 
 
-def check_queries(workload: Workload, *, domain: Domain) -> None:
+def check_queries(workload: Workload, domain: Domain) -> None:
     """Refuse, from public facts alone, marginals of too many columns and weights that drown others."""
     listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
     most, least_part = NIST2018_CONFIG.max_query_columns, NIST2018_CONFIG.min_round_share
@@ -193,7 +193,7 @@ def check_queries(workload: Workload, *, domain: Domain) -> None:
             )
 
 
-def smallest_share(workload: Workload, *, domain: Domain, budget: Budget) -> Fraction:
+def smallest_share(workload: Workload, domain: Domain, budget: Budget) -> Fraction:
     """Return the least share of the budget that any marginal of both rounds gets, however many columns it groups."""
     rounds = workload.rounds or QueryRounds()
     listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
@@ -204,18 +204,19 @@ def smallest_share(workload: Workload, *, domain: Domain, budget: Budget) -> Fra
 
 def _take_smallest_queries(marginals: Mapping[Clique, Marginal], *, domain: Domain) -> dict[Clique, Marginal]:
     """Return the marginals, in their order, that can be counted and kept at once: the smallest ones."""
-    cells = {clique: math.prod(marginal.shape(domain)) for clique, marginal in marginals.items()}
-    order = sorted(cells, key=cells.__getitem__)
-    ends = accumulate(cells[clique] for clique in order)
-    fitting = {clique for clique, end in zip(order, ends, strict=True) if end <= MAX_QUERY_CELLS}
+
+    def size(clique: Clique) -> int:
+        return math.prod(marginals[clique].shape(domain))
+
+    fitting = set(take_within(sorted(marginals, key=size), size=size, cells=MAX_QUERY_CELLS))
     return {clique: marginal for clique, marginal in marginals.items() if clique in fitting}
 
 
 def _query_marginal(clique: Clique, groupings: Mapping[str, Grouping], *, rounds: QueryRounds) -> Marginal:
     """Return a marginal on the compressed columns, coarsened where it says so; a single column keeps its codes."""
-    seen = {} if len(clique) == 1 else {name: groupings[name] for name in clique if name in groupings}
+    seen = {} if len(clique) == 1 else dict(groupings)
     seen |= {own.column: own for own in rounds.coarse.get(frozenset(clique), ())}
-    return Marginal(clique, tuple(seen[name] for name in clique if name in seen))
+    return Marginal.with_groupings(clique, seen)
 
 
 NIST2018 = Method(

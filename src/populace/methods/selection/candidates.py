@@ -1,19 +1,23 @@
-"""Candidates of a round: the marginals of a workload, with their weights and what an estimate answers."""
+"""Rounds that choose among candidates: marginals of a workload, with their weights and what an estimate answers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Counts, Domain, Grouping, Marginal
+from populace.core.progress import Progress
 from populace.inference.factor import Table
+from populace.measurements.measurements import Measurement
+from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_all_columns
 from populace.methods.workload import Workload
-from populace.privacy.accounting.mechanisms import DiscreteGaussian, Noise
+from populace.privacy.accounting.mechanisms import DiscreteGaussian, Exponential, Noise
 
 # The junction tree of a model that is fitted in every round, in cells: 2 MB. A round takes about 0.1 seconds there.
 MAX_TREE_CELLS = 2**18
@@ -22,9 +26,14 @@ MAX_CANDIDATES, MAX_SCORED_CELLS = 2**13, 2**23
 # Weights become whole numbers up to this one.
 MAX_WEIGHT = 1000
 
+TableT = TypeVar("TableT")
+
 
 class RoundEstimate(Protocol):
-    """What is known so far: the expected counts of any columns, and which tables it could take in."""
+    """What is known so far: the expected counts of any columns, and which tables it could take in.
+
+    It takes in what a round has measured by `add`, and counts it from the next `refit` on.
+    """
 
     domain: Domain
     groupings: Mapping[str, Grouping]
@@ -37,6 +46,62 @@ class RoundEstimate(Protocol):
     def fits(self, clique: Clique, /, *, max_cells: int) -> bool:
         """Say whether it could take in a table without becoming larger than so many cells."""
         ...
+
+    def add(self, measurements: Iterable[Measurement], /) -> None: ...
+
+    def refit(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsConfig:
+    """The numbers by which a method is tuned that measures single columns first, and then in rounds."""
+
+    column_share: Fraction = Fraction(15, 100)
+    """Of the budget, for single columns, which come first."""
+    rounds_per_column: int
+    """Rounds for every column: all are alike, so that their number is public."""
+    measured_share: Fraction
+    """The part of a round that goes into measuring; the rest chooses."""
+
+
+def choose_in_rounds(
+    oracle: Oracle,
+    estimate: RoundEstimate,
+    wanted: Mapping[Clique, int],
+    *,
+    config: RoundsConfig,
+    rounds: int,
+    max_cells: int = MAX_TREE_CELLS,
+    progress: Progress,
+) -> tuple[Measurement, ...]:
+    """Measure one of the wanted marginals in every round; columns once more when none is worth its noise.
+
+    What columns have left of the budget is split evenly over the rounds.
+    """
+    each = (1 - config.column_share) / rounds
+    noise = oracle.budget.measure_noise(each * config.measured_share, marginals=1)
+    mechanism = oracle.budget.choice(each * (1 - config.measured_share), choices=1)
+    measured: tuple[Measurement, ...] = ()
+    for number in range(rounds):
+        progress("choosing marginals", 0.1 + 0.9 * number / rounds)
+        candidates = answer_candidates(estimate, wanted, noise=noise, max_cells=max_cells)
+        if not candidates.marginals:
+            return measured + measure_all_columns(oracle, share=each * (rounds - number))
+        found = choose_and_measure(oracle, candidates, mechanism=mechanism, noise=noise)
+        measured += found
+        if number < rounds - 1:
+            estimate.add(found)
+            estimate.refit()
+    return measured
+
+
+def choose_and_measure(
+    oracle: Oracle, candidates: Candidates, *, mechanism: Exponential, noise: Noise
+) -> tuple[Measurement, ...]:
+    """Choose one of the candidates by the exponential mechanism, and measure it."""
+    among = range(len(candidates.marginals))
+    chosen = oracle.choose(candidates, among=among, mechanism=mechanism, none=False)
+    return oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
 
 
 def answer_candidates(
@@ -115,9 +180,16 @@ def take_smallest(cliques: Iterable[Clique], *, domain: Domain, cells: int) -> l
     >>> take_smallest([("b",), ("a", "b"), ("a",)], domain=Domain({"a": 3, "b": 4}), cells=18)
     [('a',), ('b',)]
     """
-    ordered = sorted(cliques, key=domain.cells)
-    ends = accumulate(map(domain.cells, ordered))
-    return [clique for clique, end in zip(ordered, ends, strict=True) if end <= cells]
+    return list(take_within(sorted(cliques, key=domain.cells), size=domain.cells, cells=cells))
+
+
+def take_within(tables: Iterable[TableT], *, size: Callable[[TableT], int], cells: int) -> Iterator[TableT]:
+    """Yield tables in their order, as far as so many cells reach for all of them together."""
+    for table in tables:
+        cells -= size(table)
+        if cells < 0:
+            return
+        yield table
 
 
 def scale_weights(weights: Mapping[Clique, Fraction]) -> dict[Clique, int]:

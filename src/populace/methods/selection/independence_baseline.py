@@ -9,10 +9,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain, Grouping
-from populace.inference.constraints.support import Lookup, class_lookups
+from populace.core.marginals import Clique, Domain, Grouping, Lookup
+from populace.inference.constraints.support import class_lookups
+from populace.inference.fit.estimator import fit_least_squares
 from populace.inference.fit.group_shares import share_by_group
-from populace.inference.fit.least_squares_fit import fit_least_squares
 from populace.inference.fit.projection import project_to_simplex
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -86,9 +86,7 @@ def _sum_codes(item: Measurement, groupings: Mapping[str, Grouping]) -> Shares:
     name = item.marginal.clique[0]
     if name not in groupings:
         return item.counts.astype(np.float64)
-    counts = np.zeros(groupings[name].size)
-    np.add.at(counts, groupings[name].lookup, item.counts)
-    return counts
+    return np.bincount(groupings[name].lookup, weights=item.counts).astype(np.float64, copy=False)
 
 
 def _rule_pairs(rules: Rules, domain: Domain) -> Iterator[Clique]:

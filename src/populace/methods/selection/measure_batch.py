@@ -1,4 +1,4 @@
-"""Tables measured with a share of the budget: evenly, in proportion to precisions, or one chosen in a round."""
+"""Tables measured with a share of the budget: evenly, or in proportion to precisions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import Candidates, Marginal
+from populace.core.marginals import Marginal
 from populace.measurements.measurements import Batch, Measurement
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import Floats, group_by_precision
-from populace.privacy.accounting.mechanisms import Exponential, Noise
 
 # What gets less of a budget than this is not worth its noise.
 MIN_PRECISION_SHARE = Fraction(1, 1000)
@@ -51,15 +50,6 @@ def measure_evenly(
 def measure_all_columns(oracle: Oracle, *, share: Fraction) -> tuple[Measurement, ...]:
     """Measure every column by itself, with the same noise."""
     return measure_evenly(oracle, [Marginal((name,)) for name in oracle.domain], share=share)
-
-
-def choose_and_measure(
-    oracle: Oracle, candidates: Candidates, *, mechanism: Exponential, noise: Noise
-) -> tuple[Measurement, ...]:
-    """Choose one of the candidates by the exponential mechanism, and measure it."""
-    among = range(len(candidates.marginals))
-    chosen = oracle.choose(candidates, among=among, mechanism=mechanism, none=False)
-    return oracle.measure([candidates.marginals[chosen or 0]], noise=noise)
 
 
 def round_down_share(share: float) -> Fraction:

@@ -6,27 +6,49 @@ single columns say it, if not of every value; what they leave open is invented.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
-from populace.planning.simulated.shares_file import ShareLine, SharesSource, read_share_lines
+from populace.core.marginals import MAX_ESTIMATE_ROWS
 from populace.schema.codec.split_codes import split_codes
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import RangeColumn
-from populace.schema.hints import did_you_mean
+from populace.schema.exact_numbers import parse_number
+from populace.schema.hints import suggest
 from populace.schema.schema import Schema
 
 Floats = npt.NDArray[np.float64]
+# A file of shares, or for each column how often its values occur, as shares of 1.
+SharesSource = Path | str | Mapping[str, Mapping[str, float]]
+
+# What a line may give, and what its numbers sum to; counts sum to whatever they do.
+TOTALS = {"share": 1.0, "percent": 100.0, "count": None}
+FORMAT_HINT = "give a CSV file with columns named column, value and share (or percent, or count)"
 
 # Rounded shares sum to a little more than a whole; those of all values to little less.
 MAX_EXCESS, MAX_SHORTFALL = 0.03, 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLine:
+    """How often one value of a column occurs, or a range of values up to another; `place` says where that is given."""
+
+    column: str
+    value: str
+    to: str
+    amount: float
+    place: str
 
 
 def read_shares(source: SharesSource, *, schema: Schema, closed: Schema) -> dict[str, Floats]:
@@ -34,7 +56,7 @@ def read_shares(source: SharesSource, *, schema: Schema, closed: Schema) -> dict
 
     With shares and percents, values that are not given have the rest. Counts are those of everybody.
     """
-    whole, lines = read_share_lines(source)
+    whole, lines = _read_share_lines(source)
     amounts: dict[str, Floats] = {}
     before: dict[str, list[ShareLine]] = {}
     for line in lines:
@@ -127,8 +149,7 @@ def _cap_shares(shares: Floats, *, most: float) -> Floats:
 def _find_column(line: ShareLine, *, schema: Schema, closed: Schema) -> Column:
     name = line.column
     if name not in closed.columns:
-        near = did_you_mean(name, closed.columns)
-        hint = f"did you mean {near!r}?" if near else "name columns of the schema"
+        hint = suggest(name, closed.columns, otherwise="name columns of the schema")
         raise UsageError(f"{line.place} names a column {name!r} that the schema does not have.", hint=hint)
     if name in closed.layout.functions:
         raise UsageError(
@@ -181,9 +202,11 @@ def _find_codes(line: ShareLine, column: Column) -> tuple[slice | npt.NDArray[np
     last = column.code(line.to) if line.to else first
     if first is None or last is None:
         text = line.value if first is None else line.to
+        known = column.values if isinstance(column, CategoricalColumn) else ()
+        otherwise = "write values as they stand in the data, inside the domain of the schema"
         raise UsageError(
             f"{line.place} gives {text!r}, which is not a value of {column.name!r}.",
-            hint=_suggest_value(text, column),
+            hint=suggest(text, known, otherwise=otherwise),
         )
     if last < first or (first != last and (not column.ordered or last >= column.levels)):
         raise UsageError(
@@ -198,12 +221,6 @@ def _find_codes(line: ShareLine, column: Column) -> tuple[slice | npt.NDArray[np
         if lengths.any():
             return first + np.flatnonzero(lengths), lengths[lengths > 0] / lengths.sum()
     return slice(first, last + 1), 1 / (last + 1 - first)
-
-
-def _suggest_value(text: str, column: Column) -> str:
-    near = did_you_mean(text, column.values) if isinstance(column, CategoricalColumn) else None
-    known = "write values as they stand in the data, inside the domain of the schema"
-    return f"did you mean {near!r}?" if near else known
 
 
 def _overlaps(
@@ -256,3 +273,73 @@ def _split_shares(column: Column, shares: Floats) -> dict[str, Floats]:
         part.name: np.asarray(np.bincount(places, weights=whole, minlength=part.size), dtype=np.float64)
         for part, places in zip(column.variables, codes, strict=True)
     }
+
+
+def _read_share_lines(source: SharesSource) -> tuple[float | None, list[ShareLine]]:
+    """Return what shares sum to, None where all that is given does, and the lines."""
+    if isinstance(source, Mapping):
+        return 1.0, list(_read_mapping(source))
+    if not Path(source).is_file():
+        raise UsageError(f"there is no file {str(source)!r}.", hint=FORMAT_HINT)
+    try:
+        with Path(source).open(encoding="utf-8-sig", newline="") as file:
+            return _read_csv(file, name=Path(source).name)
+    except (OSError, UnicodeDecodeError, csv.Error) as failure:
+        raise UsageError(f"{str(source)!r} cannot be read as CSV in UTF-8.", hint=FORMAT_HINT) from failure
+
+
+def _read_mapping(source: Mapping[str, Any]) -> Iterator[ShareLine]:
+    for column, shares in source.items():
+        if not isinstance(shares, Mapping):
+            raise UsageError(
+                f"the shares of {column!r} are {shares!r}.", hint='give them as in {"sex": {"f": 0.51}}'
+            )
+        for value, share in shares.items():
+            place = f"the share of {value!r} in {column!r}"
+            amount = _parse_amount(str(share), place)
+            yield ShareLine(column=str(column), value=str(value), to="", amount=amount, place=place)
+
+
+def _read_csv(file: TextIO, *, name: str) -> tuple[float | None, list[ShareLine]]:
+    first = file.readline()
+    file.seek(0)
+    # As in files of data, a decimal comma may stand beside semicolons and tabs.
+    mark = max(",;\t", key=first.count)
+    reader = csv.DictReader(file, delimiter=mark, strict=True)
+    header = list(reader.fieldnames or ())
+    measures = [measure for measure in header if measure in TOTALS]
+    if not {"column", "value"} <= {*header} or len(measures) != 1 or len({*header}) < len(header):
+        # Other names are not quoted: the file may be another one, and its first line a row.
+        known = [part for part in header if part in ("column", "value", "to", *TOTALS)]
+        raise UsageError(
+            f"of the columns of shares, {name} has: {', '.join(known) or '(none)'}.", hint=FORMAT_HINT
+        )
+    (measure,) = measures
+    lines = []
+    for row in reader:
+        place = f"line {reader.line_num} of {name}"
+        if None in row:
+            raise UsageError(
+                f"{place} has more cells than the header.",
+                hint="write numbers with a point; quote texts with commas",
+            )
+        column, value, to, amount = (row.get(part) or "" for part in ("column", "value", "to", measure))
+        if mark != ",":
+            amount = amount.replace(",", ".")
+        amount = amount.removesuffix("%") if measure == "percent" else amount
+        lines.append(
+            ShareLine(column=column, value=value, to=to, amount=_parse_amount(amount, place), place=place)
+        )
+    if not lines:
+        raise UsageError(f"{name} has no lines.", hint=FORMAT_HINT)
+    return TOTALS[measure], lines
+
+
+def _parse_amount(text: str, place: str) -> float:
+    found = parse_number(text.strip())
+    if found is None or not 0 <= found <= MAX_ESTIMATE_ROWS:
+        raise UsageError(
+            f"{place} is {text!r}.",
+            hint="give a number, 0 or more, with a point if it has decimals",
+        )
+    return float(found)

@@ -12,9 +12,7 @@ import numpy as np
 
 from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
-from populace.planning.independence_comparison import IndependenceComparison, compare_with_independence
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv, compute_selection_cv
-from populace.planning.run_cost import RunCost, estimate_run_cost
 from populace.planning.simulated.column_shares import keep_matching_shares
 from populace.planning.simulated.pair_errors import (
     PairError,
@@ -24,6 +22,7 @@ from populace.planning.simulated.pair_errors import (
 )
 from populace.planning.simulated.populations import Floats, invent_population
 from populace.planning.simulated.simulated_run import RunTerms, Simulation, simulate_run
+from populace.planning.simulated.total_variation import compare_with_independence
 from populace.planning.verdict import PlanOutcome
 
 
@@ -54,6 +53,36 @@ class EnsembleConfig:
 
 
 ENSEMBLE = EnsembleConfig()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCostConfig:
+    """CPU seconds and bytes, fitted to runs of bench/plan.py on one machine.
+
+    Seconds are those of the start, of a column and its report, of a value that is read and written, of a table of the
+    model, of which many take less each, and of a row in the fit to a table.
+    """
+
+    start_seconds: float = 0.4
+    column_seconds: float = 0.071
+    value_seconds: float = 2e-7
+    table_seconds: float = 0.041
+    table_power: float = 0.8
+    fit_seconds: float = 5.1e-8
+    start_bytes: float = 174e6
+    column_bytes: float = 0.77e6
+    value_bytes: float = 13.6
+
+
+COST = RunCostConfig()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCost:
+    """CPU seconds, and bytes of memory at their peak."""
+
+    seconds: float
+    memory: float
 
 
 def choose_scenarios(columns: int) -> tuple[Scenario, ...]:
@@ -87,7 +116,7 @@ class SimulationEnsemble:
     scenarios: tuple[Scenario, ...]
     runs: tuple[Simulation, ...]
     simulated_pairs: tuple[Mapping[Clique, SimulatedPairError], ...]
-    comparisons: tuple[IndependenceComparison, ...]
+    comparisons: tuple[tuple[float, float], ...]
 
     @property
     def weights(self) -> list[float]:
@@ -96,12 +125,15 @@ class SimulationEnsemble:
 
     @property
     def outcome(self) -> PlanOutcome:
-        """The mean error of columns, and the relative error of pairs in usual tables, if the method measures any."""
+        """The mean error of columns, and the relative error of pairs in usual tables, if the method measures any.
+
+        Each of the `comparisons` has the error of pairs in a release, and that of independent exact columns.
+        """
         chooses = self.terms.method.adapts_pair_count or any(run.pairs for run in self.runs)
         both = zip(self.comparisons, self.scenarios, strict=True)
         usual = [each for each, scenario in both if not scenario.evenness]
-        alone = sum(each.independence_error for each in usual)
-        relative = sum(each.release_error for each in usual) / alone if chooses and alone else 0.0
+        released, alone = (sum(errors) for errors in zip(*usual, strict=True))
+        relative = released / alone if chooses and alone else 0.0
         return PlanOutcome(error=self.columns.mean, relative_pair_error=relative)
 
     @property
@@ -142,8 +174,7 @@ class SimulationEnsemble:
 
     @property
     def _pairs_possible(self) -> float:
-        columns = len(self.terms.schema.domain)
-        return columns * (columns - 1) / 2
+        return float(math.comb(len(self.terms.schema.domain), 2))
 
     @property
     def by_pair(self) -> dict[Clique, PairError]:
@@ -173,13 +204,17 @@ class SimulationEnsemble:
         return {label: float(np.average(each, weights=self.weights)) for label, each in shares.items()}
 
     def estimate_cost(self, *, rows: int) -> RunCost:
-        """Return the cost of a run."""
-        schema = self.terms.schema
-        costs = [
-            estimate_run_cost(schema, rows=rows, items=run.items, seconds=run.seconds) for run in self.runs
-        ]
-        seconds = float(np.average([cost.seconds for cost in costs], weights=self.weights))
-        return RunCost(seconds=seconds, memory=max(cost.memory for cost in costs))
+        """Return the cost of a run, from public quantities and what simulations asked and took for it."""
+        columns = len(self.terms.schema.domain)
+        costs = []
+        for run in self.runs:
+            tables = len({item.marginal for item in run.items if len(item.marginal.clique) > 1})
+            spent = COST.start_seconds + run.seconds + COST.column_seconds * columns
+            spent += COST.table_seconds * tables**COST.table_power
+            spent += COST.value_seconds * rows * columns + COST.fit_seconds * rows * tables
+            costs.append(spent)
+        memory = COST.start_bytes + COST.column_bytes * columns + COST.value_bytes * rows * columns
+        return RunCost(seconds=float(np.average(costs, weights=self.weights)), memory=memory)
 
 
 def simulate_ensemble(

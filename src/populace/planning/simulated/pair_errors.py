@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations
 from types import MappingProxyType
 from typing import Any
@@ -144,7 +144,7 @@ class PairPrecision:
 
     def marginal(self, pair: Clique) -> Marginal:
         """Return a pair in the groups in which it would be measured."""
-        return Marginal(pair, tuple(self.groupings[name] for name in pair if name in self.groupings))
+        return Marginal.with_groupings(pair, self.groupings)
 
     def noise(self, pair: Clique, *, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """Return the noise that least squares over all tables would leave in a pair.
@@ -179,10 +179,9 @@ def simulate_pair_errors(
     }
     support = Support(schema.rules) if schema.rules.rules else None
     classes = class_lookups(ModelSpace.of(schema).group(precision.groupings.values()))
-    known = {frozenset(pair): error for pair, error in measured.items()}
     found: dict[Clique, SimulatedPairError] = {}
     for pair in combinations(schema.domain, 2):
-        error = known.get(frozenset(pair))
+        error = measured.get(pair)
         cells = precision.domain.cells(pair)
         if error is None:
             exact = population.exact(precision.marginal(pair))
@@ -214,10 +213,19 @@ def predict_pair_errors(
     features = {
         name: _column_features(column, known_shares.get(name)) for name, column in schema.variables.items()
     }
-    similar = _SimulatedPairs.of(simulated, measured=measured, weights=weights, features=features)
-    if similar is None:
+    rows = [
+        (
+            *_pair_features(pair, features),
+            one.error,
+            one.cells,
+            weight * (PAIRS.measured_weight if pair in chosen else one.max_dependence + 1e-9),
+        )
+        for run, chosen, weight in zip(simulated, measured, weights, strict=True)
+        for pair, one in run.items()
+    ]
+    if not rows:
         return {}
-    predict = cache(similar.predict)
+    predict = cache(partial(_predict_from_similar, np.array(rows)))
     found = {}
     for pair in combinations(schema.domain, 2):
         error, groups = predict(_pair_features(pair, features))
@@ -226,55 +234,32 @@ def predict_pair_errors(
             error=error,
             cells=cells,
             groups=min(cells, groups),
-            measured=sum(pair in run or pair[::-1] in run for run in measured),
+            measured=sum(pair in run for run in measured),
             all_cells_bound=max(error.mean, *(columns[name] for name in pair)),
         )
     return dict(sorted(found.items(), key=lambda entry: entry[1].error.mean))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _SimulatedPairs:
-    """The pairs of all simulations: their features, errors and cells, and the weight of each."""
+def _predict_from_similar(
+    pairs: npt.NDArray[np.float64], features: tuple[float, ...]
+) -> tuple[PredictionRange, int]:
+    """Return the error of pairs with such features, and in how many cells they are measured.
 
-    features: npt.NDArray[np.float64]
-    errors: npt.NDArray[np.float64]
-    cells: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
-
-    @classmethod
-    def of(
-        cls,
-        simulated: Sequence[Mapping[Clique, SimulatedPairError]],
-        *,
-        measured: Sequence[Collection[Clique]],
-        weights: Sequence[float],
-        features: Mapping[str, ColumnFeatures],
-    ) -> _SimulatedPairs | None:
-        rows = []
-        for run, chosen, weight in zip(simulated, measured, weights, strict=True):
-            for pair, one in run.items():
-                was = pair in chosen or pair[::-1] in chosen
-                counts = weight * (PAIRS.measured_weight if was else one.max_dependence + 1e-9)
-                rows.append((*_pair_features(pair, features), one.error, one.cells, counts))
-        if not rows:
-            return None
-        table = np.array(rows)
-        return cls(features=table[:, :-3], errors=table[:, -3], cells=table[:, -2], weights=table[:, -1])
-
-    def predict(self, features: tuple[float, ...]) -> tuple[PredictionRange, int]:
-        """Return the error of pairs with such features, and in how many cells they are measured."""
-        apart = ((self.features - np.array(features)) ** 2).sum(axis=1)
-        weights = self.weights * np.exp(-(apart - apart.min()) / (2 * PAIRS.bandwidth**2))
-        order = np.argsort(self.errors)
-        shares = np.cumsum(weights[order])
-        ends = np.searchsorted(shares, shares[-1] * np.array([PAIRS.tail, 1 - PAIRS.tail]))
-        low, high = self.errors[order][ends]
-        mean = float(np.average(self.errors, weights=weights))
-        groups = round(float(np.exp(np.average(np.log(self.cells), weights=weights))))
-        wider = PredictionRange.of(
-            [float(low), float(high)], chance=compute_noise_cv([1.0], cells=[groups]), most=1.0
-        )
-        return PredictionRange(mean=mean, low=min(mean, wider.low), high=max(mean, wider.high)), groups
+    `pairs` are those of all simulations: their features, and behind these their error, cells and weight.
+    """
+    errors, cells, weights = pairs[:, -3:].T
+    apart = ((pairs[:, :-3] - np.array(features)) ** 2).sum(axis=1)
+    weights = weights * np.exp(-(apart - apart.min()) / (2 * PAIRS.bandwidth**2))
+    order = np.argsort(errors)
+    shares = np.cumsum(weights[order])
+    ends = np.searchsorted(shares, shares[-1] * np.array([PAIRS.tail, 1 - PAIRS.tail]))
+    low, high = errors[order][ends]
+    mean = float(np.average(errors, weights=weights))
+    groups = round(float(np.exp(np.average(np.log(cells), weights=weights))))
+    wider = PredictionRange.of(
+        [float(low), float(high)], chance=compute_noise_cv([1.0], cells=[groups]), most=1.0
+    )
+    return PredictionRange(mean=mean, low=min(mean, wider.low), high=max(mean, wider.high)), groups
 
 
 def _column_features(column: Column, shares: npt.NDArray[np.float64] | None) -> ColumnFeatures:

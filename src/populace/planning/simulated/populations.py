@@ -25,7 +25,6 @@ from populace.core.errors import DataError
 from populace.core.marginals import Counts, Marginal, tabulate
 from populace.planning.simulated.column_shares import entropy_bits, fill_shares
 from populace.private.read.rows_to_codes import check_header, open_source, read_codes
-from populace.schema.codec.encoder import code_dtype
 from populace.schema.codec.rule_repair import RuleRepair
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
@@ -159,7 +158,7 @@ def invent_population(
         follows = np.where(rng.random(drawn) < stray[place], 0.0, bound[place])
         score = follows * trait + np.sqrt(1 - follows**2) * own
         ends = ndtri(np.minimum(np.cumsum(shares)[:-1], 1.0))
-        codes[name] = np.searchsorted(ends, score, side="right").astype(code_dtype(column.size))
+        codes[name] = np.searchsorted(ends, score, side="right").astype(np.min_scalar_type(column.size - 1))
     if schema.rules.rules:
         codes = RuleRepair(schema.rulebook, variables=columns)(codes)
     return SimulatedPopulation(schema=schema, codes=codes, rows=rows, times=rows / drawn)

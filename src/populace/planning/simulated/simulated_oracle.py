@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,22 +28,17 @@ from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BilledSpend:
-    """One line of the bill: what was asked, and over how many columns its tables are."""
-
-    spend: Spend
-    columns: int
-
-
 @dataclass(slots=True, kw_only=True)
 class SimulatedOracle(PublicFacts):
-    """Answers as the barrier would, with as much noise, drawn from public random numbers; it keeps the bill."""
+    """Answers as the barrier would, with as much noise, drawn from public random numbers.
+
+    It keeps the bill: what was asked, and over how many columns its tables are.
+    """
 
     population: SimulatedPopulation
     budget: Budget
     rng: np.random.Generator
-    bill: list[BilledSpend] = field(default_factory=list)
+    bill: list[tuple[Spend, int]] = field(default_factory=list)
 
     @property
     def schema(self) -> Schema:
@@ -69,30 +65,17 @@ class SimulatedOracle(PublicFacts):
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal, with the noise of its batch."""
-        return tuple(
-            item for marginals, noise in batches for item in self._measure_batch(marginals, noise=noise)
-        )
-
-    def _measure_batch(
-        self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
-    ) -> tuple[Measurement, ...]:
         unit = self.budget.unit
-        for columns in sorted({len(marginal.clique) for marginal in marginals}):
-            self._book(
-                "measure",
-                noise,
-                answers=sum(len(marginal.clique) == columns for marginal in marginals),
-                moves=(unit.marginal_l1, unit.marginal_l2_squared),
-                columns=columns,
-            )
-        return tuple(
-            Measurement(
-                marginal,
-                draw_noisy_counts(self.population.exact(marginal), noise, rng=self.rng),
-                noise.variance,
-            )
-            for marginal in marginals
-        )
+        found: list[Measurement] = []
+        for marginals, noise in batches:
+            widths = Counter(len(marginal.clique) for marginal in marginals)
+            for columns, answers in sorted(widths.items()):
+                moves = (unit.marginal_l1, unit.marginal_l2_squared)
+                self._book("measure", noise, answers=answers, moves=moves, columns=columns)
+            for marginal in marginals:
+                counts = draw_noisy_counts(self.population.exact(marginal), noise, rng=self.rng)
+                found.append(Measurement(marginal, counts, noise.variance))
+        return tuple(found)
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Return a noisy score for every candidate."""
@@ -133,7 +116,7 @@ class SimulatedOracle(PublicFacts):
         spend = Spend(
             verb=verb, what="", mechanism=mechanism, answers=answers, l1=moves[0], l2_squared=moves[1]
         )
-        self.bill.append(BilledSpend(spend=spend, columns=columns))
+        self.bill.append((spend, columns))
 
 
 def draw_noisy_counts(

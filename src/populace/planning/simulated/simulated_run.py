@@ -7,27 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 
-from populace._native.kernels import count_columns
-from populace.core.marginals import Clique, Marginal
-from populace.core.progress import Progress, silent
+from populace.core.marginals import Clique
+from populace.core.progress import silent
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.domain_discovery import discovery_delta_share, discovery_share
-from populace.methods.method import FitInput, Method
+from populace.methods.method import Method
 from populace.methods.request_checks import check_method, check_query_rounds
 from populace.methods.workload import Workload
 from populace.planning.prediction_range import compute_noise_cv
 from populace.planning.simulated.populations import SimulatedPopulation
-from populace.planning.simulated.simulated_oracle import BilledSpend, SimulatedOracle
-from populace.planning.simulated.total_variation import compute_noise_errors, total_variation
+from populace.planning.simulated.simulated_oracle import SimulatedOracle
+from populace.planning.simulated.total_variation import compute_noise_errors
 from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.privacy_loss import Currency
 from populace.release.report.bootstrap_error import add_simulated_noise
 from populace.release.report.comparison import GAUSSIAN, LAPLACE
-from populace.sampling.draw_rows import draw_rows
 from populace.schema.columns.column import Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
@@ -43,8 +41,6 @@ class SimulationConfig:
     max_noise_cv: float = 0.1
     """Noise is drawn again where the mean error of columns varies more by chance: that of two codes is one number."""
     more_noise_draws: int = 3  # how often it is drawn again
-    max_scored_pairs: int = 2000
-    """Pairs that a simulated release is scored on: all up to here, then as many drawn at random."""
 
 
 SIMULATION = SimulationConfig()
@@ -95,12 +91,6 @@ class RunTerms:
             delta=delta,
         )
 
-    def under(self, schema: Schema, *, workload: Workload) -> RunTerms:
-        """Return the terms of the same run under another schema."""
-        return RunTerms.of(
-            schema, epsilon=self.epsilon, delta=self.delta, method=self.method, workload=workload
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
@@ -111,15 +101,6 @@ class Simulation:
     columns: Mapping[str, float]
     pairs: Mapping[Clique, float]
     seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseErrors:
-    """The mean error of all pairs of released rows, and what it is if the same tables are measured without noise."""
-
-    pairs: float
-    without_noise: float
-    columns: float
 
 
 def close_domains(schema: Schema) -> Schema:
@@ -200,55 +181,11 @@ def _average_errors(
     )
 
 
-def simulate_release(
-    terms: RunTerms,
-    population: SimulatedPopulation,
-    items: Sequence[Measurement],
-    *,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> ReleaseErrors:
-    """Go on to released rows, once as measured and once with the same tables exact, and compare pairs and columns."""
-    names = list(terms.schema.domain)
-    pairs = list(combinations(names, 2))
-    if len(pairs) > SIMULATION.max_scored_pairs:
-        chosen = np.random.default_rng(0).permutation(len(pairs))[: SIMULATION.max_scored_pairs]
-        pairs = [pairs[number] for number in chosen.tolist()]
-    exact = [Measurement(item.marginal, population.exact(item.marginal), item.variance) for item in items]
-    noisy = _draw_and_compare(terms, population, items, pairs=pairs, rng=rng, progress=progress)
-    clean = _draw_and_compare(terms, population, exact, pairs=pairs, rng=rng, progress=progress)
-    return ReleaseErrors(pairs=noisy[0], without_noise=min(clean[0], noisy[0]), columns=noisy[1])
-
-
-def _draw_and_compare(
-    terms: RunTerms,
-    population: SimulatedPopulation,
-    items: Sequence[Measurement],
-    *,
-    pairs: Sequence[Clique],
-    rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[float, float]:
-    schema = terms.schema
-    model = terms.method.fit(FitInput(schema=schema, items=items, progress=progress))
-    drawn = len(next(iter(population.codes.values())))
-    parts = list(draw_rows(model, rows=drawn, rng=rng, rules=schema.rules))
-    codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}
-
-    def error(clique: Clique) -> float:
-        counted = count_columns([codes[name] for name in clique], sizes=schema.domain.shape(clique))
-        return total_variation(counted, population.exact(Marginal(clique)))
-
-    columns = [error((name,)) for name in schema.domain]
-    return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))
-
-
-def _budget_shares(bill: Sequence[BilledSpend], terms: RunTerms) -> dict[str, float]:
+def _budget_shares(bill: Sequence[tuple[Spend, int]], terms: RunTerms) -> dict[str, float]:
     """Return the share of the whole budget that each kind of question took, in the order of asking."""
     found: dict[str, float] = {DISCOVERY_LABEL: float(terms.learning)} if terms.learning else {}
-    for item in bill:
-        plain = f"{item.spend.verb} tables of {item.columns} columns"
-        label = SPEND_LABELS.get((item.spend.verb, item.columns), plain)
-        share = float(terms.budget.share(item.spend)) * float(1 - terms.learning)
+    for spend, columns in bill:
+        label = SPEND_LABELS.get((spend.verb, columns), f"{spend.verb} tables of {columns} columns")
+        share = float(terms.budget.share(spend)) * float(1 - terms.learning)
         found[label] = found.get(label, 0.0) + share
     return found

@@ -182,9 +182,9 @@ class Budget:
         """
         return self._noise(share, answers=sums, l1=STEPS * self.unit.marginal_l1)
 
-    def bound_noise(self, share: Fraction, *, bounds: int = 1) -> Noise:
-        """Return the least noise with which the sizes of this many smooth bounds cost at most a share."""
-        return self._noise(share, answers=bounds, l1=LOG_STEPS * self.unit.marginal_l1)
+    def bound_noise(self, share: Fraction) -> Noise:
+        """Return the least noise with which the size of a smooth bound costs at most a share of the budget."""
+        return self._noise(share, answers=1, l1=LOG_STEPS * self.unit.marginal_l1)
 
     def smooth_epsilon(self, share: Fraction, *, answers: int = 1) -> Fraction:
         """Return the ε that each of some answers with smooth noise may have, together for at most a share.

@@ -90,17 +90,13 @@ def amplified_piece_epsilon(
     if not pieces or len(set(pieces)) < len(pieces) or not set(pieces) <= set(range(len(split.shares))):
         raise UsageError("the pieces are not some of the split's.", hint="name each piece once, from 0 on")
     if split.neighbours is Neighbours.ADD_REMOVE:
-        shares = [split.shares[piece] for piece in pieces]
-        return amplify_epsilon(epsilon, share=combine_shares(shares), design=SamplingDesign.POISSON)
-    if persons is None:
+        design, shares = SamplingDesign.POISSON, [split.shares[piece] for piece in pieces]
+    elif persons is None:
         raise UsageError(
             "the share of a piece is told by its persons.",
             hint="give the number of persons, which is public here",
         )
-    sizes = split.sizes(persons)
-    shares = [Fraction(sizes[piece], persons) for piece in pieces if sizes[piece]]
-    return (
-        amplify_epsilon(epsilon, share=combine_shares(shares), design=SamplingDesign.SIMPLE)
-        if shares
-        else Fraction(0)
-    )
+    else:
+        design, sizes = SamplingDesign.SIMPLE, split.sizes(persons)
+        shares = [Fraction(sizes[piece], persons) for piece in pieces if sizes[piece]]
+    return amplify_epsilon(epsilon, share=combine_shares(shares), design=design) if shares else Fraction(0)

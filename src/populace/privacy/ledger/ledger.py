@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
+from typing import TypeVar
 
 from populace.core.errors import LedgerError, OverBudget
 from populace.core.notebook_html import Bar, render_card
@@ -29,6 +30,7 @@ from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecor
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 Decision = Callable[[LedgerState], Sequence[Event]]
+R = TypeVar("R")
 
 
 def default_ledger_path() -> Path:
@@ -105,11 +107,7 @@ class Ledger:
         self._transact(file.READ, lambda connection, _: file.check_pages(connection))
 
         def read(after: Head) -> log.LogPart:
-            found: list[log.LogPart] = []
-            self._transact(
-                file.READ, lambda connection, _: found.append(log.read_part(connection, after=after))
-            )
-            return found[-1]
+            return self._transact(file.READ, lambda connection, _: log.read_part(connection, after=after))
 
         return log.verify_parts(read)
 
@@ -121,14 +119,13 @@ class Ledger:
     def find_head(self, kept: str) -> Head:
         """Return the row that was the last when somebody kept it; refuse a ledger that no longer holds it."""
         seq, digest = parse_head(kept)
-        found: list[int | None] = []
-        self._transact(file.READ, lambda connection, _: found.append(file.seq_of(connection, digest)))
-        if found[-1] is None or seq not in (None, found[-1]):
+        found = self._transact(file.READ, lambda connection, _: file.seq_of(connection, digest))
+        if found is None or seq not in (None, found):
             raise LedgerError(
                 f"{self.path} does not hold the entry that was kept: it was rolled back, or is another ledger.",
                 hint="find the file that holds it; an older copy lacks what was spent since",
             )
-        return Head(seq=found[-1], hash=digest)
+        return Head(seq=found, hash=digest)
 
     def accounts(self) -> tuple[Account, ...]:
         """Return all accounts, in the order in which they were opened."""
@@ -223,20 +220,18 @@ class Ledger:
         )
         opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
         reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
-        opened = False
 
         def decide(books: LedgerState) -> Sequence[Event]:
-            nonlocal opened
-            opened = dataset not in books.accounts
-            if opened:
-                check_account_name(dataset, others=books.accounts)
-            return [opening, reserving] if opened else [reserving]
+            if dataset in books.accounts:
+                return [reserving]
+            check_account_name(dataset, others=books.accounts)
+            return [opening, reserving]
 
         try:
             books = self._write(decide)
         except OverBudget as refusal:
             raise self._name_ledger_in_grant(refusal) from None
-        return Run(self, books.run(asked.run), opened_account=opened)
+        return Run(self, books.run(asked.run))
 
     def charge(self, run: RunRecord, *spends: Spend) -> None:
         """Book spends of a run; they are on disk when this returns. All are refused if too little is left for all."""
@@ -285,26 +280,33 @@ class Ledger:
     def _write(self, decide: Decision) -> LedgerState:
         """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
 
-        def work(connection: sqlite3.Connection, books: LedgerState) -> None:
+        def work(connection: sqlite3.Connection, books: LedgerState) -> LedgerState:
             for event in decide(books):
                 row = seal_event(event, seq=books.seq + 1, previous=books.hash)
                 books.write(event, row=row)
                 file.append(connection, row)
             log.keep_checkpoint(connection, books)
+            return books
 
         return self._transact(file.WRITE, work)
 
     def _current(self) -> LedgerState:
-        return self._transact(file.READ, lambda *_: None)
+        return self._transact(file.READ, lambda _, books: books)
 
     def _with_runs(self, wanted: Callable[[LedgerState], Iterable[str]]) -> LedgerState:
         """Return the newest books with the runs that are wanted, also those from before the checkpoint."""
         books = self._current()
         if not books.base or all(run in books.runs for run in wanted(books)):
             return books
-        return self._transact(file.READ, lambda _, books: [books.knows(run) for run in wanted(books)])
 
-    def _transact(self, begin: str, work: Callable[[sqlite3.Connection, LedgerState], object]) -> LedgerState:
+        def recall(_: sqlite3.Connection, books: LedgerState) -> LedgerState:
+            for run in wanted(books):
+                books.knows(run)
+            return books
+
+        return self._transact(file.READ, recall)
+
+    def _transact(self, begin: str, work: Callable[[sqlite3.Connection, LedgerState], R]) -> R:
         """Bring the books up to date and work on them inside one transaction; keep them only if it was committed."""
         since = time.monotonic()
         while True:
@@ -315,7 +317,7 @@ class Ledger:
             try:
                 with file.transaction(path, begin=begin) as connection:
                     log.catch_up(connection, books)
-                    work(connection, books)
+                    done = work(connection, books)
                     books.archive = None
             except sqlite3.Error as failure:
                 if file.is_busy(failure) and file.wait_a_moment(since):
@@ -323,18 +325,17 @@ class Ledger:
                 file.raise_ledger_error(failure, self.path)
             place.check_same(path, opened)
             self._books = books
-            return books
+            return done
 
 
 class Run:
     """One run of an account: its reserved budget, and the only way to spend it."""
 
-    __slots__ = ("_ledger", "_reserved", "opened_account")
+    __slots__ = ("_ledger", "_reserved")
 
-    def __init__(self, ledger: Ledger, reserved: RunRecord, *, opened_account: bool) -> None:
+    def __init__(self, ledger: Ledger, reserved: RunRecord) -> None:
         self._ledger = ledger
         self._reserved = reserved
-        self.opened_account = opened_account
 
     def __repr__(self) -> str:
         return f"Run({self.id!r}, dataset={self._reserved.dataset!r})"
@@ -348,11 +349,6 @@ class Run:
     def rehearsal(self) -> bool:
         """Whether the run's noise is repeatable, so that nothing of it may be released."""
         return self._reserved.rehearsal
-
-    @property
-    def budget(self) -> Budget:
-        """The whole budget of the run, as public arithmetic."""
-        return self._reserved.budget
 
     @property
     def left(self) -> Budget:
@@ -370,15 +366,6 @@ class Run:
     def record(self) -> RunRecord:
         """Return all that the ledger's rows say about this run."""
         return self._ledger.record(self.id)
-
-    def spends(self) -> tuple[SpendRecord, ...]:
-        """Return what was charged so far, from the ledger's rows."""
-        return self.record().spends
-
-    @property
-    def spent(self) -> Fraction:
-        """The sum of the prices so far, from the ledger's rows."""
-        return self.record().used
 
     @property
     def digest(self) -> str:

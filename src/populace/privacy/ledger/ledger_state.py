@@ -52,14 +52,13 @@ class LedgerState:
 
     def copy(self) -> LedgerState:
         """Return books that can be written on without changing these; accounts and runs are frozen values."""
-        return LedgerState(
-            seq=self.seq,
-            hash=self.hash,
+        return replace(
+            self,
             accounts=dict(self.accounts),
             runs=dict(self.runs),
             used=dict(self.used),
             releases=dict(self.releases),
-            base=self.base,
+            archive=None,
         )
 
     def begin_at(self, state: str, *, seq: int, digest: str) -> None:
@@ -174,8 +173,8 @@ class LedgerState:
             raise LedgerError(f"the run {event.run} cannot start.", hint="every run needs a new name")
         record = _parse_reservation(event, digest=digest)
         _parse_amount(event.body)
-        if record.neighbours is not account.neighbours:
-            raise neighbours_error(account, record.neighbours)
+        if record.unit.neighbours is not account.neighbours:
+            raise neighbours_error(account, record.unit.neighbours)
         if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
             raise unit_error(account, record.unit)
         record.check_cap()

@@ -16,23 +16,8 @@ from populace.privacy.accounting.privacy_loss import Currency, gdp_delta
 from populace.privacy.accounting.spend_record import SpendRecord, refuse_unknown_fields, underpriced_error
 from populace.schema.unit import Neighbours, PrivacyUnit
 
-_RESERVATION_FIELDS = (
-    "epsilon",
-    "delta",
-    "neighbours",
-    "unit",
-    "rows_per_unit",
-    "id",
-    "method",
-    "schema_digest",
-    "rehearsal",
-    "plan",
-    "currency",
-    "cap",
-    "keys",
-    "workload",
-    "public",
-)
+# Fields of a reservation that are written only where there is something to say.
+_OPTIONAL_FIELDS = ("keys", "workload", "public")
 
 
 class Adaptivity(Enum):
@@ -94,16 +79,6 @@ class RunRecord:
     """A table that the curator vouches to be public, and that the run took knowledge from."""
 
     @property
-    def neighbours(self) -> Neighbours:
-        """Which two tables the guarantee makes hard to tell apart."""
-        return self.unit.neighbours
-
-    @property
-    def rows_per_unit(self) -> int:
-        """How many rows of one unit were used at most."""
-        return self.unit.rows
-
-    @property
     def budget(self) -> Budget:
         """The budget of the run as public arithmetic."""
         return Budget(currency=self.currency, cap=self.cap, unit=self.unit, keys=self.keys)
@@ -142,21 +117,7 @@ class RunRecord:
         return {
             "run": self.run,
             "dataset": self.dataset,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "neighbours": self.unit.neighbours.value,
-            "unit": self.unit.name,
-            "rows_per_unit": self.unit.rows,
-            "id": self.unit.id,
-            "method": self.method,
-            "schema_digest": self.schema_digest,
-            "rehearsal": self.rehearsal,
-            "plan": self.plan.value,
-            "currency": self.currency.value,
-            "cap": str(self.cap),
-            **({"keys": str(self.keys)} if self.keys else {}),
-            **({"workload": self.workload} if self.workload else {}),
-            **({"public": self.public.to_json()} if self.public else {}),
+            **self.reservation(),
             "spends": [record.to_json() | {"share": float(self.share(record))} for record in self.spends],
             "used": str(self.used),
             "returned": [str(part) for part in self.returned],
@@ -190,13 +151,29 @@ class RunRecord:
     @classmethod
     def from_reservation(cls, data: Mapping[str, Any], *, run: str, dataset: str, digest: str) -> RunRecord:
         """Return the record of a run that has just reserved its budget, from the body of that event."""
-        refuse_unknown_fields(data, known=_RESERVATION_FIELDS)
-        return cls(**_parse_reservation(data), run=run, dataset=dataset, digest=digest)
+        record = cls(**_parse_reservation(data), run=run, dataset=dataset, digest=digest)
+        refuse_unknown_fields(data, known=(*record.reservation(), *_OPTIONAL_FIELDS))
+        return record
 
     def reservation(self) -> dict[str, Any]:
-        """Return the body of the event that reserves this run's budget."""
-        whole = self.to_json()
-        return {key: whole[key] for key in _RESERVATION_FIELDS if key in whole}
+        """Return the body of the event that reserves this run's budget; exact numbers are written as "p/q"."""
+        return {
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "neighbours": self.unit.neighbours.value,
+            "unit": self.unit.name,
+            "rows_per_unit": self.unit.rows,
+            "id": self.unit.id,
+            "method": self.method,
+            "schema_digest": self.schema_digest,
+            "rehearsal": self.rehearsal,
+            "plan": self.plan.value,
+            "currency": self.currency.value,
+            "cap": str(self.cap),
+            **({"keys": str(self.keys)} if self.keys else {}),
+            **({"workload": self.workload} if self.workload else {}),
+            **({"public": self.public.to_json()} if self.public else {}),
+        }
 
     def check(self) -> None:
         """Recompute the cap from (ε, δ) and every price from its mechanism; refuse what was booked too cheaply."""

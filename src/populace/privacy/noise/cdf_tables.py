@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +33,7 @@ GUIDE_BITS = 16
 _TABLES_KEPT = 32
 
 
-class Thresholds(Sequence[int]):
+class Thresholds:
     """Whole numbers T_k with T_k ≤ 2^b·F(k) ≤ T_k + 1, for k = low, low + 1, …, computed when asked for.
 
     The first is 0 and the last 2^b − 1: what lies beyond either end is never cut off but left to more bits,
@@ -44,7 +43,6 @@ class Thresholds(Sequence[int]):
     def __init__(self, distribution: Distribution, *, bits: int) -> None:
         self._distribution = distribution
         self._bits = bits
-        self._floors: dict[int, int] = {}
         self._top = distribution.tail_cutoff(bits)
         self.low = -self._top - 1 if distribution.symmetric else -1
 
@@ -55,34 +53,22 @@ class Thresholds(Sequence[int]):
     def __len__(self) -> int:
         return self._top - self.low + 1
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> int:
         k = self.low + index
         if not self.low <= k <= self._top:
             raise IndexError(index)
-        if k >= 0:
-            return self._floor(k)
-        # A symmetric distribution has F(−k − 1) = 1 − F(k); the others have F(−1) = 0.
-        return (1 << self._bits) - 1 - self._floor(-k - 1) if self._distribution.symmetric else 0
+        if k < 0 and not self._distribution.symmetric:
+            return 0  # F(−1) = 0
+        with precision(self._bits + _GUARD_LIMIT):
+            # A symmetric distribution has F(−k − 1) = 1 − F(k).
+            return self._floor(k) if k >= 0 else (1 << self._bits) - 1 - self._floor(-k - 1)
 
     def from_zero(self) -> list[int]:
         """Return the thresholds of 0, 1, … up to the last."""
-        quick = self._distribution.floors(bits=self._bits, guard=_GUARD_BITS)
-        found = [self._floor(k) if floor is None else floor for k, floor in enumerate(quick)]
-        return [*found, self._floor(self._top)]
+        with precision(self._bits + _GUARD_LIMIT):
+            return [self._floor(k) for k in range(self._top + 1)]
 
     def _floor(self, k: int) -> int:
-        if k not in self._floors:
-            with precision(self._bits + _GUARD_LIMIT):
-                self._floors[k] = self._certain_floor(k)
-        return self._floors[k]
-
-    def _certain_floor(self, k: int) -> int:
         if k == self._top:
             return (1 << self._bits) - 1
         floor = self._balls[k].floor().unique_fmpz()

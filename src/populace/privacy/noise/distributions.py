@@ -41,12 +41,8 @@ class Distribution(Protocol):
         """Return some k with P[more than k] ≤ 2^−bits."""
         ...
 
-    def floors(self, *, bits: int, guard: int) -> Sequence[int | None]:
-        """Return ⌊2^bits·F(k)⌋ for 0 ≤ k < reach(bits), or None where so many guard bits do not decide it."""
-        ...
-
     def balls(self, *, bits: int, guard: int) -> Sequence[arb]:
-        """Return balls around 2^bits·F(k) for 0 ≤ k < reach(bits), computed with guard bits more."""
+        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits), computed with guard bits more."""
         ...
 
 
@@ -77,7 +73,7 @@ class ExponentialDecay:
         return _ceil(least) - 1 if self.power == 1 else isqrt(_ceil(least) - 1)
 
     def balls(self, *, bits: int, guard: int) -> Sequence[arb]:
-        """Return balls around 2^bits·F(k) for 0 ≤ k < reach(bits).
+        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits).
 
         The weights follow w_{k+1} = w_k·r_k with r_{k+1} = r_k·exp(−2·rate), or r constant for power 1.
         The sum R of the weights after the last one computed, w_n, obeys R ≤ w_{n+1}·(S_n + R), S_n ≤ n + 1.
@@ -96,44 +92,6 @@ class ExponentialDecay:
             scale = arb(2) ** bits / (2 * total - 1 if self.symmetric else total)
             whole = arb(2) ** bits
             return [whole - tail * scale for tail in islice(reversed(tails), count)]
-
-    def floors(self, *, bits: int, guard: int) -> list[int | None]:
-        """Return ⌊2^bits·F(k)⌋ for 0 ≤ k < reach(bits), or None where so many guard bits do not decide it.
-
-        The recurrence of `balls` in whole numbers of 2^−p, every product rounded down; how far sums can be too low is
-        bounded once for all k. For wide distributions this takes about half the time.
-        Proof: docs/proofs/table-inversion.md
-        """
-        count = self.tail_cutoff(bits)
-        last = max(self.tail_cutoff(bits + guard), count + 1)
-        p = bits + guard + 3 * last.bit_length()
-        one, ratio = 1 << p, self._fall(1, p=p)
-        step = self._fall(2, p=p) if self.power == 2 else one
-        weight, weights = one, [one]
-        for _ in range(last):
-            weight = weight * ratio >> p
-            ratio = ratio * step >> p
-            weights.append(weight)
-        # By rounding, and by leaving out what comes after the last.
-        error = (last + 2) ** 3 + (2 * (last + 1) << p - bits - guard)
-        tails = list(accumulate(reversed(weights), initial=0))  # Σ of weights after n, n − 1, …, 0, −1
-        total = tails.pop()
-        least, most = (
-            (2 * total - one, 2 * (total + error) - one) if self.symmetric else (total, total + error)
-        )
-        # 2^bits·F(k) = 2^bits − tail·2^bits/Σ; the two factors, in units of 2^−2p, hold 2^bits/Σ between them.
-        small, large = (1 << 2 * p + bits) // most, -(-(1 << 2 * p + bits) // least)
-        whole, extra, shift = 1 << bits, error * large, 2 * p
-        ends = (
-            (-tail * small >> shift, -(tail * large + extra) >> shift)
-            for tail in islice(reversed(tails), count)
-        )
-        return [whole + high if low == high else None for low, high in ends]
-
-    def _fall(self, times: int, *, p: int) -> int:
-        """Return exp(−times·rate) in units of 2^−p, too low by less than two of them."""
-        with precision(p + 64):
-            return max(0, int((2**p * (-times * ball(self.rate)).exp()).lower().floor().unique_fmpz()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,15 +130,8 @@ class ScoreLevels:
         depth = _ceil(_LN_2_ABOVE * (bits + sum(self.sizes).bit_length()) / self.rate)
         return bisect_left(self._depths, depth) - 1
 
-    def floors(self, *, bits: int, guard: int) -> list[int | None]:
-        """Return ⌊2^bits·F(k)⌋ for 0 ≤ k < reach(bits), or None where so many guard bits do not decide it."""
-        balls = self.balls(bits=bits, guard=guard)
-        with precision(bits + guard):
-            found = [each.floor().unique_fmpz() for each in balls]
-        return [None if floor is None else int(floor) for floor in found]
-
     def balls(self, *, bits: int, guard: int) -> Sequence[arb]:
-        """Return balls around 2^bits·F(k) for 0 ≤ k < reach(bits)."""
+        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits)."""
         last = self.tail_cutoff(bits + guard)
         depths, sizes = self._depths[: last + 1], self.sizes[: last + 1]
         with precision(bits + guard + 2 * len(depths).bit_length()):

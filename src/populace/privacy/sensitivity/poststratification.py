@@ -8,78 +8,40 @@ Proof: docs/proofs/binning.md
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import chain
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import ball
-
-Floats = npt.NDArray[np.float64]
 
 # Far above the rounding errors of doubles here: what is this much lower cannot be the highest.
 _NEARLY_ONE = 1 - 1e-9
 
 
-class Bin(Protocol):
-    """Respondents who share a weight's denominator."""
-
-    @property
-    def total(self) -> Fraction:
-        """The population of the bin, which is public."""
-        ...
-
-    def highest(self, steps: int) -> Fraction:
-        """Return the highest weight that anyone in the bin has, or could have, so many rows away."""
-        ...
-
-    def heights(self) -> Floats:
-        """Return about the same for 0, 1, … steps, until the bin is empty."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EqualWeightBin:
-    """A bin of respondents with equal base weights.
-
-    >>> EqualWeightBin(total=Fraction(1000), count=5).highest(1)
-    Fraction(250, 1)
-    """
-
-    total: Fraction
-    count: int
-
-    def __post_init__(self) -> None:
-        _check_positive(self.total, name="the population of a bin")
-
-    def highest(self, steps: int) -> Fraction:
-        """Return N̂/(n − k), or N̂ once at most one is left: those who leave raise the weight of those who stay."""
-        return self.total / max(1, self.count - steps)
-
-    def heights(self) -> Floats:
-        """Return N̂/(n − k) for k up to n."""
-        left = self.count - np.arange(self.count + 1)
-        return float(self.total) / np.maximum(1, left)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BaseWeightBin:
-    """A bin of respondents with base weights: whole numbers of some public unit, at most `largest`.
+class Bin:
+    """Respondents who share a weight's denominator, by base weights: whole numbers of a public unit up to `largest`.
 
-    >>> BaseWeightBin(total=Fraction(1000), weights=np.array([1, 1, 2]), largest=4).highest(0)
+    Equal base weights are all 1. `total` is the population of the bin, which is public.
+
+    >>> Bin(total=Fraction(1000), weights=np.ones(5)).highest(1)
+    Fraction(250, 1)
+    >>> Bin(total=Fraction(1000), weights=np.array([1, 1, 2]), largest=4).highest(0)
     Fraction(500, 1)
     """
 
     total: Fraction
-    weights: npt.NDArray[np.int64]
-    largest: int
+    weights: npt.NDArray[Any]
+    largest: int = 1
 
     def __post_init__(self) -> None:
         _check_positive(self.total, name="the population of a bin")
@@ -88,21 +50,17 @@ class BaseWeightBin:
         heaviest_first = np.sort(np.clip(self.weights, 1, self.largest).astype(np.int64))[::-1]
         object.__setattr__(self, "weights", heaviest_first)
 
-    def _rest(self) -> npt.NDArray[np.int64]:
-        """Return the sum of base weights after the 0, 1, … heaviest, and 0 twice at the end."""
-        total = int(self.weights.sum())
-        after = total - np.concatenate([[0], np.cumsum(self.weights)])
-        return np.concatenate([after, [0]])
-
     def highest(self, steps: int) -> Fraction:
-        """Return the greatest of three: the bin emptied, the heaviest left alone, the heaviest possible added."""
+        """Return the highest weight that anyone in the bin has, or could have, so many rows away.
+
+        It is the greatest of three: the bin emptied, the heaviest left alone, the heaviest possible added.
+        """
         if steps >= len(self.weights):
             return self.total
         heaviest = int(self.weights[0])
         beside = int(self.weights[steps + 1 :].sum())  # the heaviest stays, the next k leave
-        without = beside + int(
-            self.weights[steps]
-        )  # the k heaviest leave, and the heaviest possible would come
+        # The k heaviest leave, and the heaviest possible would come.
+        without = beside + int(self.weights[steps])
         return self.total * max(
             Fraction(heaviest, heaviest + beside), Fraction(self.largest, self.largest + without)
         )
@@ -111,24 +69,20 @@ class BaseWeightBin:
         """Return about `highest(k)` for k up to the number of respondents."""
         if not len(self.weights):
             return np.array([float(self.total)])
-        rest = self._rest().astype(np.float64)
+        # The sum of base weights after the 0, 1, … heaviest, and 0 twice at the end.
+        rest = np.append(self.weights.sum() - np.append(0, np.cumsum(self.weights)), 0).astype(np.float64)
         heaviest = float(self.weights[0])
         kept = heaviest / (heaviest + rest[1:])
         added = self.largest / (self.largest + rest[:-1])
         return float(self.total) * np.maximum(kept, added)
 
 
-def max_weight_within(bins: Sequence[Bin], *, steps: int) -> Fraction:
-    """Return W_k: the highest weight that anyone has, or could have, k rows away from the sample."""
-    return max(each.highest(steps) for each in bins)
-
-
 def smooth_weight_bound(bins: Sequence[Bin], *, beta: Fraction) -> arb:
     """Enclose SS_β = max over k of e^−βk·W_k at the working precision: a β-smooth bound on a weighted count.
 
-    Proof: docs/proofs/binning.md
+    W_k is the highest weight that anyone has, or could have, k rows away from the sample. Proof: docs/proofs/binning.md
 
-    >>> bins = [EqualWeightBin(total=Fraction(1000), count=2)]
+    >>> bins = [Bin(total=Fraction(1000), weights=np.ones(2))]
     >>> print(smooth_weight_bound(bins, beta=Fraction(1)))
     500.000000000000
     """
@@ -143,10 +97,7 @@ def smooth_weight_bound(bins: Sequence[Bin], *, beta: Fraction) -> arb:
         for each, values in zip(bins, found, strict=True)
         for steps in np.flatnonzero(values >= least)
     )
-    highest = next(near)
-    for other in near:
-        highest = highest.max(other)
-    return highest
+    return reduce(arb.max, near)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +119,13 @@ class Binning:
                 hint="number base bins from 0 and put each into exactly one bin",
             )
 
+    def bin_of_base(self) -> Ints:
+        """Return the number of the bin that each base bin is in."""
+        found = np.zeros(sum(map(len, self.bins)), dtype=np.int64)
+        for number, group in enumerate(self.bins):
+            found[list(group)] = number
+        return found
+
     def totals(self, populations: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
         """Return the population of each bin from those of the base bins, some of which may be 0."""
         if len(populations) != sum(map(len, self.bins)):
@@ -179,32 +137,10 @@ class Binning:
             raise UsageError("a population is below 0.", hint="give numbers of 0 or more")
         return tuple(sum((Fraction(populations[base]) for base in group), Fraction(0)) for group in self.bins)
 
-    def count_bins(self, counts: Sequence[int], *, populations: Sequence[int | Fraction]) -> list[Bin]:
-        """Return the bins of a sample with equal base weights, from its counts in the base bins."""
-        return [
-            EqualWeightBin(total=total, count=sum(counts[base] for base in group))
-            for total, group in zip(self.totals(populations), self.bins, strict=True)
-        ]
-
-    def weight_bins(
-        self,
-        weights: Sequence[npt.NDArray[np.int64]],
-        *,
-        populations: Sequence[int | Fraction],
-        largest: int,
-    ) -> list[Bin]:
-        """Return the bins of a sample from the base weights in each base bin."""
-        return [
-            BaseWeightBin(
-                total=total, weights=np.concatenate([weights[base] for base in group]), largest=largest
-            )
-            for total, group in zip(self.totals(populations), self.bins, strict=True)
-        ]
-
 
 def score_binning(bins: Sequence[Bin]) -> Fraction:
     """Return |S|/W₀: many bins are good, high weights are not."""
-    return len(bins) / max_weight_within(bins, steps=0)
+    return len(bins) / max(each.highest(0) for each in bins)
 
 
 def binning_score_sensitivity(
@@ -224,23 +160,6 @@ def binning_score_sensitivity(
         for total in binning.totals(populations):
             _check_positive(total, name="the population of a bin")
     return max(len(binning.bins) / min(binning.totals(populations)) for binning in strategy)
-
-
-def binning_score_rate(epsilon: Fraction, *, sensitivity: Fraction) -> Fraction:
-    """Return α: a set of bins is chosen with probability ∝ exp(α·score), which costs ε = 2αΔ.
-
-    >>> binning_score_rate(Fraction("0.01"), sensitivity=Fraction("5e-5"))
-    Fraction(100, 1)
-    """
-    _check_positive(epsilon, name="epsilon")
-    return epsilon / (2 * sensitivity)
-
-
-def binning_probabilities(scores: Sequence[Fraction], *, rate: Fraction) -> list[float]:
-    """Return about how likely each set of bins is chosen: for simulations and plans, never for drawing."""
-    best = max(scores)
-    weights = [math.exp(float(rate * (each - best))) for each in scores]
-    return [weight / sum(weights) for weight in weights]
 
 
 def _check_positive(number: Fraction | int, *, name: str) -> None:

@@ -74,20 +74,18 @@ def _raise_interval(ends: tuple[arb, ...], power: arb) -> arb:
 
 
 @lru_cache(maxsize=65536)
-def power_tail_price(
-    *, power: Fraction, exponent: Fraction, s: Fraction, t: Fraction, close: Fraction = PRICE_TOLERANCE
-) -> Fraction:
-    """Return the exact loss from above, at most `close` (and rounding) higher than it is.
+def power_tail_price(*, power: Fraction, exponent: Fraction, s: Fraction, t: Fraction) -> Fraction:
+    """Return the exact loss from above, at most `PRICE_TOLERANCE` (and rounding) higher than it is.
 
     >>> from math import log
     >>> ln2 = Fraction(log(2))
     >>> round(float(power_tail_price(power=Fraction(4), exponent=Fraction(1), s=ln2, t=ln2)), 6)
     2.739546
     """
-    return round_up(bounds(lambda: _supremum(power, exponent, s, t, close))[1])
+    return round_up(bounds(lambda: _supremum(power, exponent, s, t))[1])
 
 
-def _supremum(power: Fraction, exponent: Fraction, s: Fraction, t: Fraction, close: Fraction) -> arb:
+def _supremum(power: Fraction, exponent: Fraction, s: Fraction, t: Fraction) -> arb:
     shift, step = ball(s), ball(t)
     down, up = (-step).exp(), step.exp()
     # (λ, a, b): |e^λ(x + d)| = a·x + b at the greatest d.
@@ -95,11 +93,11 @@ def _supremum(power: Fraction, exponent: Fraction, s: Fraction, t: Fraction, clo
     sides = [_LossPiece(ball(power), ball(exponent), *line, far) for line in lines for far in (False, True)]
     reached, proved = arb(0), arb(0)
     for side in sides:
-        reached, proved = _search(side, reached=reached, proved=proved, close=ball(close))
+        reached, proved = _search(side, reached=reached, proved=proved)
     return proved
 
 
-def _search(side: _LossPiece, *, reached: arb, proved: arb, close: arb) -> tuple[arb, arb]:
+def _search(side: _LossPiece, *, reached: arb, proved: arb) -> tuple[arb, arb]:
     """Raise the highest value reached, and the height above which nothing is, by one side."""
     seen: dict[Fraction, arb] = {}
 
@@ -118,7 +116,7 @@ def _search(side: _LossPiece, *, reached: arb, proved: arb, close: arb) -> tuple
             above = _max_endpoint(value(low), value(high), at=arb.upper)
         else:
             above = (value(middle) + arb(0, slope.abs_upper()) * ball((high - low) / 2)).upper()
-        if above <= reached + close:
+        if above <= reached + ball(PRICE_TOLERANCE):
             proved = _max_endpoint(proved, above, at=arb.upper)
         else:
             pieces += [(low, middle), (middle, high)]

@@ -17,7 +17,7 @@ from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.cell_texts import Array, Floats
-from populace.schema.codec.encoder import Codes, code_dtype
+from populace.schema.codec.encoder import Codes
 from populace.schema.codec.numeric_values import NumericValues, numeric_column_names
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.hints import did_you_mean, fold_name, quote_names
@@ -107,7 +107,7 @@ def columns_to_read(schema: Schema) -> list[str]:
 
 
 def _concatenate(parts: list[Codes], *, size: int) -> Codes:
-    return np.concatenate([np.empty(0, dtype=code_dtype(size)), *parts])
+    return np.concatenate([np.empty(0, dtype=np.min_scalar_type(size - 1)), *parts])
 
 
 def _hint(missing: list[str], source: Source, schema: Schema) -> str:

@@ -12,27 +12,29 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from statistics import multimode
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
 from populace.privacy.accounting.interval_arithmetic import ball
-from populace.privacy.sensitivity.nn_donors import Ints, MatchingSpace, NearestNeighbours, TieOrder
-from populace.privacy.sensitivity.nn_donors import MatchedRows as Placed
-from populace.privacy.sensitivity.nn_imputation_bounds import (
+from populace.privacy.sensitivity.nn_imputation import (
     DonorValue,
+    MatchedRows,
+    MatchingSpace,
     Membership,
+    NearestNeighbours,
     frequency_bound,
-    impute_values,
     mean_bound,
     variance_bound,
 )
-from populace.private.survey.survey_rows import Rows, Truth, find_rows, read_where
+from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
@@ -110,23 +112,21 @@ def moves(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
     return least, least
 
 
-def answer(rows: Rows, question: ImputedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
-    """Return the exact answer, and its ln 2-smooth bound. Proof: docs/proofs/nearest.md"""
-    return ImputedRows(rows=rows, donors=question.donors, schema=schema).answer(question)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImputedRows:
     """Rows whose missing values of one column are filled: all questions with the same donors share it."""
 
-    rows: Rows
+    rows: SurveyRows
     donors: Donors
     schema: Schema
     key: str = ""
     """Public, the same for all questions of a run: it decides which of equally near donors are taken."""
 
     def answer(self, question: ImputedQuestion) -> tuple[Fraction, Callable[[], arb]]:
-        """Return the exact answer to a question about these donors, and its ln 2-smooth bound."""
+        """Return the exact answer to a question about these donors, and its ln 2-smooth bound.
+
+        Proof: docs/proofs/nearest.md
+        """
         bound = _bound(question, self.max_changed)
         return self._value(question), lambda: ball(bound)
 
@@ -171,29 +171,25 @@ class ImputedRows:
         """The values of incomplete rows, in parts of the lattice's unit."""
         complete, incomplete = self._sides
         donors = self._scheme.donors(complete, incomplete=incomplete)
-        default = Fraction(self._grid.default)
+        default, held = self._grid.default, donors >= 0
         if self.donors.take is DonorValue.MAJORITY:
-            found = impute_values(donors, values=complete.values, take=self.donors.take, default=default)
-            return np.array([int(value) for value in found], dtype=np.int64)
-        held = donors >= 0
+            taken = (complete.values[row[own]].tolist() for row, own in zip(donors, held, strict=True))
+            return np.array([min(multimode(values), default=default) for values in taken], dtype=np.int64)
         count = held.sum(axis=1)
         values = np.append(complete.values, 0)
         total = np.where(held, values[donors], 0).sum(axis=1) * (self._fine // np.maximum(count, 1))
-        return np.where(count > 0, total, self._grid.default * self._fine)
+        return np.where(count > 0, total, default * self._fine)
 
     @cached_property
-    def _sides(self) -> tuple[Placed, Placed]:
+    def _sides(self) -> tuple[MatchedRows, MatchedRows]:
         """The complete rows and the incomplete ones."""
-        places, labels = self._places, label_rows(self.rows, key=self.key)
-        known, wanting = self._known, self._wanting
-        return (
-            Placed(places=places[known], labels=labels[known], values=self._values[known]),
-            Placed(
-                places=places[wanting],
-                labels=labels[wanting],
-                values=np.zeros(np.count_nonzero(wanting), dtype=np.int64),
-            ),
+        places = cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
+        labels = label_rows(self.rows, key=self.key)
+        complete, incomplete = (
+            MatchedRows(places=places[side], labels=labels[side], values=self._values[side])
+            for side in (self._known, self._wanting)
         )
+        return complete, incomplete
 
     @cached_property
     def _scheme(self) -> NearestNeighbours:
@@ -202,15 +198,10 @@ class ImputedRows:
             sizes=donors.match.shape(domain),
             ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
         )
-        # Places before labels: at one distance a row is then reached by one place alone.
-        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties, first=TieOrder.PLACE)
-
-    @property
-    def _places(self) -> Ints:
-        return cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
+        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties)
 
     @cached_property
-    def _numbers(self) -> npt.NDArray[np.float64]:
+    def _numbers(self) -> Floats:
         """The column as numbers: its own, or codes of the domain where it has none."""
         column = _column(self.donors.column, self.schema)
         if isinstance(column, RangeColumn):
@@ -265,7 +256,7 @@ class _Grid:
         default = min(max(round(donors.default / unit), low), high)
         return cls(unit=unit, low=low, high=high, default=default)
 
-    def to_steps(self, numbers: npt.NDArray[np.float64]) -> Ints:
+    def to_steps(self, numbers: Floats) -> Ints:
         """Return numbers, held to the range, as whole numbers; what is none as the lowest."""
         # Held to the range first, in which a power of two divides without rounding or overflow.
         held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))
@@ -273,7 +264,7 @@ class _Grid:
         return np.nan_to_num(steps, nan=self.low).astype(np.int64)
 
 
-def label_rows(rows: Rows, *, key: str = "") -> Ints:
+def label_rows(rows: SurveyRows, *, key: str = "") -> Ints:
     """Return a label for each row that follows from the row and a public key: numbers that order them, all different.
 
     A row's label is a hash, under the key, of all that it holds and of how many rows that hold the same come before it.
@@ -282,7 +273,7 @@ def label_rows(rows: Rows, *, key: str = "") -> Ints:
     """
     columns = [_bits(rows.codes[name]) for name in sorted(rows.codes)]
     columns += [_bits(rows.numbers[name]) for name in sorted(rows.numbers)]
-    start = _start(key)
+    start = _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
     content = _mix(*columns, start=start)
     order = np.argsort(content, kind="stable")
     new = _differs([content], order)
@@ -315,11 +306,6 @@ def _bits(column: npt.NDArray[Any]) -> Hashes:
         return column.astype(np.uint64)
     plain = np.where(np.isnan(column), np.nan, column + 0.0)
     return plain.astype(np.float64).view(np.uint64)
-
-
-def _start(key: str) -> int:
-    """Return where the mixing starts under a key."""
-    return _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
 
 
 def _mix(*columns: Hashes, start: int) -> Hashes:

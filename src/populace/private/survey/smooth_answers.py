@@ -83,11 +83,8 @@ def answer(
     """
     if isinstance(question, ImputedQuestion):
         # Questions of a run about the same donors share what was filled.
-        if (question.donors, key) not in rows.kept:
-            rows.kept[question.donors, key] = imputed.ImputedRows(
-                rows=rows, donors=question.donors, schema=schema, key=key
-            )
-        filled: imputed.ImputedRows = rows.kept[question.donors, key]
+        own = imputed.ImputedRows(rows=rows, donors=question.donors, schema=schema, key=key)
+        filled: imputed.ImputedRows = rows.kept.setdefault((question.donors, key), own)
         return filled.answer(question)
     return weighted.answer(rows, question, schema)
 

@@ -4,46 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats, Truth
 from populace.schema.conditions.column_layout import Condition
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 
 Codes = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-
-Truth = npt.NDArray[np.bool_]
-
-
-class Rows(Protocol):
-    """What is read of the rows: codes of variables, and numbers that are NaN where there is none."""
-
-    @property
-    def codes(self) -> Mapping[str, Codes]: ...
-
-    @property
-    def numbers(self) -> Mapping[str, Floats]: ...
-
-
-def count_rows(rows: Rows) -> int:
-    """Return how many rows there are."""
-    return len(next(iter(rows.codes.values())))
-
-
-def read_where(where: str, *, schema: Schema) -> Condition:
-    """Return a condition on the codes of a row."""
-    return schema.layout.condition(parse_condition(where), place="where")
-
-
-def find_rows(where: str | None, *, rows: Rows, schema: Schema) -> Truth:
-    """Say which rows meet a condition: all of them where there is none."""
-    if where is None:
-        return np.ones(count_rows(rows), dtype=np.bool_)
-    return np.broadcast_to(read_where(where, schema=schema)(rows.codes), (count_rows(rows),))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,3 +30,15 @@ class SurveyRows:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("private rows are never pickled")
+
+
+def read_where(where: str, *, schema: Schema) -> Condition:
+    """Return a condition on the codes of a row."""
+    return schema.layout.condition(parse_condition(where), place="where")
+
+
+def find_rows(where: str | None, *, rows: SurveyRows, schema: Schema) -> Truth:
+    """Say which rows meet a condition: all of them where there is none."""
+    count = len(next(iter(rows.codes.values())))
+    holds = np.bool_(True) if where is None else read_where(where, schema=schema)(rows.codes)
+    return np.broadcast_to(holds, (count,))

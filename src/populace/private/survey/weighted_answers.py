@@ -7,14 +7,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
+from populace.core.array_types import Truth
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_CANDIDATE_WEIGHT, Counts, cell_indices
 from populace.privacy.sensitivity.poststratification import Bin, Binning, score_binning, smooth_weight_bound
-from populace.private.survey.survey_rows import Rows, find_rows
+from populace.private.survey.survey_rows import SurveyRows, find_rows
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
@@ -76,7 +76,9 @@ def moves(question: WeightedQuestion) -> tuple[Fraction, Fraction]:
     return min(totals), max(totals)
 
 
-def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Fraction, Callable[[], arb]]:
+def answer(
+    rows: SurveyRows, question: WeightedQuestion, schema: Schema
+) -> tuple[Fraction, Callable[[], arb]]:
     """Return Σ N̂(S)·(base weights in S where the condition holds)/(base weights in S), and its β-smooth bound.
 
     A bin without rows adds nothing; a row without a base weight above 0, or where nobody counts, is in none.
@@ -85,13 +87,13 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
     place = cell_indices(question.by, codes=rows.codes, domain=schema.domain)
     drawn = _counted_rows(question, rows=rows, place=place)
     weights = _base_weights(question.base, rows=rows, drawn=drawn)
-    joined = _bin_of_base_bin(question.binning)[place[drawn]]
+    joined = question.binning.bin_of_base()[place[drawn]]
     size = len(question.binning.bins)
     held = find_rows(question.where, rows=rows, schema=schema)[drawn]
-    whole, counted = (
-        _add_by_cell(joined, weights, size=size),
-        _add_by_cell(joined[held], weights[held], size=size),
-    )
+    # Whole numbers, added up exactly.
+    whole, counted = np.zeros((2, size), dtype=np.int64)
+    np.add.at(whole, joined, weights)
+    np.add.at(counted, joined[held], weights[held])
     total = Fraction(0)
     for population, part, everyone in zip(
         question.binning.totals(question.populations), counted, whole, strict=True
@@ -102,28 +104,18 @@ def answer(rows: Rows, question: WeightedQuestion, schema: Schema) -> tuple[Frac
     return total, lambda: smooth_weight_bound(bins, beta=question.beta)
 
 
-def scores(rows: Rows, choice: BinChoice, schema: Schema) -> list[Fraction]:
+def scores(rows: SurveyRows, choice: BinChoice, schema: Schema) -> list[Fraction]:
     """Return |S|/W₀ of each set of bins."""
     place = cell_indices(choice.by, codes=rows.codes, domain=schema.domain)
     drawn = _counted_rows(choice, rows=rows, place=place)
     weights = _base_weights(choice.base, rows=rows, drawn=drawn)
     return [
-        score_binning(_bins(binning, _bin_of_base_bin(binning)[place[drawn]], weights, question=choice))
+        score_binning(_bins(binning, binning.bin_of_base()[place[drawn]], weights, question=choice))
         for binning in choice.binnings
     ]
 
 
-def _bin_of_base_bin(binning: Binning) -> Counts:
-    """Return the bin of each base bin."""
-    found = np.zeros(sum(map(len, binning.bins)), dtype=np.int64)
-    for number, group in enumerate(binning.bins):
-        found[list(group)] = number
-    return found
-
-
-def _counted_rows(
-    question: WeightedQuestion | BinChoice, *, rows: Rows, place: Counts
-) -> npt.NDArray[np.bool_]:
+def _counted_rows(question: WeightedQuestion | BinChoice, *, rows: SurveyRows, place: Counts) -> Truth:
     """Say which rows count: those whose base weight is known and above 0, in base bins where somebody can be.
 
     Each row decides alone.
@@ -134,7 +126,7 @@ def _counted_rows(
     return counts[place] if column is None else counts[place] & (rows.numbers[column] > 0)
 
 
-def _base_weights(base: BaseWeights, *, rows: Rows, drawn: npt.NDArray[np.bool_]) -> Counts:
+def _base_weights(base: BaseWeights, *, rows: SurveyRows, drawn: Truth) -> Counts:
     """Return the base weight of each row that was drawn, in units, from 1 to the largest."""
     if base.column is None:
         return np.ones(int(drawn.sum()), dtype=np.int64)
@@ -142,22 +134,15 @@ def _base_weights(base: BaseWeights, *, rows: Rows, drawn: npt.NDArray[np.bool_]
     return np.rint(np.clip(units, 1, base.largest)).astype(np.int64)
 
 
-def _add_by_cell(place: Counts, weights: Counts, *, size: int) -> Counts:
-    """Add up whole numbers by cell, exactly."""
-    found = np.zeros(size, dtype=np.int64)
-    np.add.at(found, place, weights)
-    return found
-
-
 def _bins(
     binning: Binning, joined: Counts, weights: Counts, *, question: WeightedQuestion | BinChoice
 ) -> list[Bin]:
-    whole = Binning(name=binning.name, bins=tuple((number,) for number in range(len(binning.bins))))
+    """Return the bins with the base weights of the rows in each."""
+    equal = question.base.column is None
+    ordered = weights if equal else weights[np.argsort(joined, kind="stable")]
+    parts = np.split(ordered, np.cumsum(np.bincount(joined, minlength=len(binning.bins)))[:-1])
+    largest = 1 if equal else question.base.largest
     totals = binning.totals(question.populations)
-    if question.base.column is None:
-        counts = np.bincount(joined, minlength=len(binning.bins))
-        return whole.count_bins(counts.tolist(), populations=totals)
-    order = np.argsort(joined, kind="stable")
-    ends = np.cumsum(np.bincount(joined, minlength=len(binning.bins)))
-    parts = np.split(weights[order], ends[:-1])
-    return whole.weight_bins(parts, populations=totals, largest=question.base.largest)
+    return [
+        Bin(total=total, weights=part, largest=largest) for total, part in zip(totals, parts, strict=True)
+    ]

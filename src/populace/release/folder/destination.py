@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from populace.core.errors import ResourceError, UsageError
-from populace.release.folder.hidden_folder import HIDDEN_NAME, hidden_folder
-from populace.release.folder.journaled_move import fill_folder
+from populace.release.folder.hidden_folder import HIDDEN_NAME, fill_folder, hidden_folder
 
 # What the smallest release takes, with its report.
 MIN_FREE_BYTES = 4 * 2**20

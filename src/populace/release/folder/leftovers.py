@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from populace.release.folder.hidden_folder import CONTENT, HIDDEN_NAME, JOURNAL, MARKER, MARKER_TEXT, try_lock
-from populace.release.folder.journaled_move import find_moved_files
-from populace.release.folder.recovered_answers import describe_paid_answers
+from populace.core.errors import PopulaceError
+from populace.measurements.measurements import Measurements
+from populace.release.folder.hidden_folder import (
+    CONTENT,
+    HIDDEN_NAME,
+    JOURNAL,
+    MARKER,
+    MARKER_TEXT,
+    find_moved_files,
+    try_lock,
+)
 
 # A folder or file this young may belong to a process that had no time yet to lock it.
 MIN_AGE_SECONDS = 60.0
@@ -31,6 +40,12 @@ _KEY = re.compile(r"\.populace-key-[0-9a-f]{16}")
 _NUMBERED = re.compile(
     r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)|vega-[0-9.]+\.js"
 )
+
+TOO_LITTLE_MEASURED = (
+    "too little was answered to fit a model to; what was stands there with the variance of its noise"
+)
+# The words with which names end, then a number where the name was taken.
+_KEPT = re.compile(r".+-(measured|estimates|answers)(-[0-9]{1,2})?", re.DOTALL)
 
 
 class Fate(Enum):
@@ -53,7 +68,7 @@ class Leftover:
 
 
 Entries = dict[str, os.stat_result]
-LeftoverFactory = Callable[[Fate, str], Leftover]
+Judgement = tuple[Fate, str]
 
 
 def find_leftovers(folder: Path) -> tuple[Leftover, ...]:
@@ -81,19 +96,18 @@ def _classify(path: Path, *, remove: bool = False) -> Leftover | None:
     with suppress(FileNotFoundError):
         about = path.lstat()
         if stat.S_ISDIR(about.st_mode):
-            return (
-                _classify_hidden(path, about, remove=remove)
-                if HIDDEN_NAME.fullmatch(path.name)
-                else _classify_paid(path)
-            )
-        if stat.S_ISREG(about.st_mode):
-            if _KEY.fullmatch(path.name):
-                return _classify_file(
-                    path, about, what="unfinished key", ours=about.st_size <= 32, remove=remove
-                )
-            if _LEDGER.fullmatch(path.name):
-                ours = _is_ledger(path, about)
-                return _classify_file(path, about, what="unfinished ledger", ours=ours, remove=remove)
+            if not HIDDEN_NAME.fullmatch(path.name):
+                return _classify_paid(path)
+            what, judged = "unfinished folder", _judge_hidden(path, about, remove=remove)
+        elif stat.S_ISREG(about.st_mode) and _KEY.fullmatch(path.name):
+            ours = about.st_size <= 32
+            what, judged = "unfinished key", _judge_file(path, about, ours=ours, remove=remove)
+        elif stat.S_ISREG(about.st_mode) and _LEDGER.fullmatch(path.name):
+            ours = _is_ledger(path, about)
+            what, judged = "unfinished ledger", _judge_file(path, about, ours=ours, remove=remove)
+        else:
+            return None
+        return judged and Leftover(path=path, what=what, fate=judged[0], detail=judged[1])
     return None
 
 
@@ -101,22 +115,20 @@ def _classify_paid(path: Path, *, mine: bool = False) -> Leftover | None:
     about = path.lstat()
     if not stat.S_ISDIR(about.st_mode) or (mine and not _is_mine(about)):
         return None
-    found = describe_paid_answers(path)
+    found = _describe_paid_answers(path)
     return found and Leftover(path=path, what=found[0], fate=Fate.PAID_FOR, detail=found[1])
 
 
-def _classify_file(
-    path: Path, about: os.stat_result, *, what: str, ours: bool, remove: bool
-) -> Leftover | None:
+def _judge_file(path: Path, about: os.stat_result, *, ours: bool, remove: bool) -> Judgement | None:
     if not ours:
         return None
     if not _is_mine(about):
-        return Leftover(path=path, what=what, fate=Fate.OTHERS, detail="it belongs to somebody else")
+        return Fate.OTHERS, "it belongs to somebody else"
     if _is_recent(about):
-        return Leftover(path=path, what=what, fate=Fate.IN_USE, detail="it was written a moment ago")
+        return Fate.IN_USE, "it was written a moment ago"
     if remove:
         path.unlink()
-    return Leftover(path=path, what=what, fate=Fate.REMOVE)
+    return Fate.REMOVE, ""
 
 
 def _is_ledger(path: Path, about: os.stat_result) -> bool:
@@ -134,25 +146,22 @@ def _is_ledger(path: Path, about: os.stat_result) -> bool:
     return False
 
 
-def _classify_hidden(path: Path, about: os.stat_result, *, remove: bool) -> Leftover | None:
-    def make_leftover(fate: Fate, detail: str) -> Leftover:
-        return Leftover(path=path, what="unfinished folder", fate=fate, detail=detail)
-
+def _judge_hidden(path: Path, about: os.stat_result, *, remove: bool) -> Judgement | None:
     if not _is_mine(about):
-        return make_leftover(Fate.OTHERS, "it belongs to somebody else")
+        return Fate.OTHERS, "it belongs to somebody else"
     try:
         with _open_folder(path) as handle:
             if not _is_marked(handle):
-                return _classify_unmarked(_list_entries(handle), about, make_leftover=make_leftover)
+                return _judge_unmarked(_list_entries(handle), about)
             # The marker is written under the lock: whoever is still at work has it by now.
             if not try_lock(handle):
-                return make_leftover(Fate.IN_USE, "another process may be writing it")
-            return _classify_marked(path, handle, make_leftover=make_leftover, remove=remove)
+                return Fate.IN_USE, "another process may be writing it"
+            return _judge_marked(path, handle, remove=remove)
     except PermissionError:
-        return make_leftover(Fate.OTHERS, "it may not be read")
+        return Fate.OTHERS, "it may not be read"
 
 
-def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory, remove: bool) -> Leftover:
+def _judge_marked(path: Path, handle: int, *, remove: bool) -> Judgement:
     outside = _list_entries(handle)
     with ExitStack() as stack:
         inner, inside = -1, {}
@@ -160,14 +169,12 @@ def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory,
             inner = stack.enter_context(_open_folder(CONTENT, within=handle))
             inside = _list_entries(inner)
         if strange := _find_foreign(outside, inside):
-            return make_leftover(Fate.OTHERS, f"it holds {strange!r}, which populace does not write")
+            return Fate.OTHERS, f"it holds {strange!r}, which populace does not write"
         if any(map(_is_recent, [os.fstat(handle), *outside.values(), *inside.values()])):
-            return make_leftover(Fate.IN_USE, "it was written a moment ago")
+            return Fate.IN_USE, "it was written a moment ago"
         moved = find_moved_files(path)
         if moved is None or not all(_is_written_by_us(each.name) for each in moved):
-            return make_leftover(
-                Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since"
-            )
+            return Fate.OTHERS, f"{path.parent} was being filled from it, and was changed since"
         if remove:
             for each in moved:
                 each.unlink()
@@ -179,18 +186,16 @@ def _classify_marked(path: Path, handle: int, *, make_leftover: LeftoverFactory,
             for name in sorted(set(outside) - {CONTENT}, key=lambda name: name == MARKER):
                 os.unlink(name, dir_fd=handle)
             path.rmdir()
-    return make_leftover(Fate.REMOVE, f"with what it had put into {path.parent}" if moved else "")
+    return Fate.REMOVE, f"with what it had put into {path.parent}" if moved else ""
 
 
-def _classify_unmarked(
-    entries: Entries, about: os.stat_result, *, make_leftover: LeftoverFactory
-) -> Leftover | None:
+def _judge_unmarked(entries: Entries, about: os.stat_result) -> Judgement | None:
     """Judge a folder without a marker: it is never removed, and listed if it may well be ours."""
     if not all(name in (MARKER, CONTENT, JOURNAL) or _is_written_by_us(name) for name in entries):
         return None
     if any(map(_is_recent, [about, *entries.values()])):
-        return make_leftover(Fate.IN_USE, "it was written a moment ago")
-    return make_leftover(Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours")
+        return Fate.IN_USE, "it was written a moment ago"
+    return Fate.OTHERS, "it lacks the mark of populace: remove it yourself if it is not yours"
 
 
 @contextmanager
@@ -265,3 +270,48 @@ def _is_mine(about: os.stat_result) -> bool:
 
 def _is_recent(about: os.stat_result) -> bool:
     return time.time() - max(about.st_mtime, about.st_ctime) < MIN_AGE_SECONDS
+
+
+def _describe_paid_answers(path: Path) -> tuple[str, str] | None:
+    """Return what a folder keeps that was paid for and how to go on from it; None if it keeps nothing."""
+    found = _KEPT.fullmatch(path.name)
+    if found is None:
+        return None
+    named = shlex.quote(str(path))
+    if found[1] == "measured" and (path / "measurements.json").is_file():
+        with suppress(PopulaceError, OSError):
+            if not can_fit(Measurements.load(path)):
+                return "measurements", TOO_LITTLE_MEASURED
+        return (
+            "measurements",
+            f"{suggest_commands(path, out=Path(f'{path}-release'))} go on from there, free of cost",
+        )
+    if found[1] == "estimates" and (path / "estimates.json").is_file():
+        return "estimates", f"it is the release without a report; `populace verify {named}` checks it"
+    if found[1] == "answers" and (path / "answers.json").is_file():
+        return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
+    return None
+
+
+def suggest_commands(
+    kept: Path, *, out: Path | None, inference: str = "tree", ledger: Path | None = None
+) -> str:
+    """Return the commands that make a model of measurements and, where `out` is given, a release of the model.
+
+    The model is named after the measurements: a folder "model" may be there already, from another run.
+
+    >>> suggest_commands(Path("a-measured"), out=Path("a"))
+    '`populace fit a-measured --out a-measured-model` and `populace generate a-measured-model --out a`'
+    """
+    model = shlex.quote(f"{kept}-model")
+    way = "" if inference == "tree" else f" --inference {inference}"
+    fit = f"`populace fit {shlex.quote(str(kept))}{way} --out {model}`"
+    if out is None:
+        return fit
+    booked = "" if ledger is None else f" --ledger {shlex.quote(str(ledger))}"
+    return f"{fit} and `populace generate {model} --out {shlex.quote(str(out))}{booked}`"
+
+
+def can_fit(measurements: Measurements) -> bool:
+    """Say whether a model can be made of measurements: a total alone says nothing of any column."""
+    return measurements.released_rows is not None or any(item.marginal.clique for item in measurements.items)

@@ -5,12 +5,12 @@ Shape and position carry the meaning, colour only helps: a bar is synthetic, a d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from populace.core.number_format import format_percent, format_percent_bound
 from populace.release.report.bars import Bar
-from populace.release.report.chart_labels import cut_middle, shorten_labels
 from populace.release.report.palette import colour
 from populace.release.report.report_data import ColumnSummary, PairSummary
 from populace.release.statement.cost import BudgetStage
@@ -72,52 +72,36 @@ def budget_chart(stages: Sequence[BudgetStage]) -> Spec:
             "line": f"{share}  ·  {row['stage']}",
             "short": f"{share}  ·  {cut_middle(row['stage'], STAGE_LETTERS)}",
         }
-    tooltip = [
-        {"field": "stage", "title": "question"},
-        {"field": "text", "title": "share"},
-        {"field": "noise", "title": "noise"},
-    ]
     unused = "datum.stage === 'not used'"
+    share_axis = {
+        "scale": {"domain": [0, 1]},
+        "title": "share of the privacy budget",
+        "axis": percent_axis(5),
+    }
+    bars = {
+        "mark": {"type": "bar", "height": 14, "yOffset": 7, "stroke": ACCENT, "strokeWidth": 1},
+        "encoding": {
+            "x": quantity("start") | share_axis,
+            "x2": {"field": "end"},
+            "fill": {"condition": {"test": unused, "value": colour("paper")}, "value": ACCENT},
+            "strokeDash": {"condition": {"test": unused, "value": [3, 3]}, "value": [1, 0]},
+            "tooltip": make_tooltip({"stage": "question", "text": "share", "noise": "noise"}),
+        },
+    }
+    size = {"expr": f"width < {PHONE_WIDTH} ? 10.5 : 12"}
+    text = {"type": "text", "align": "left", "baseline": "middle", "dy": -10, "x": 0, "color": INK}
+    shown = {"calculate": f"width < {PHONE_WIDTH} ? datum.short : datum.line", "as": "shown"}
+    labels = {
+        "mark": {**text, "fontSize": size},
+        "transform": [shown],
+        "encoding": {"text": {"field": "shown"}},
+    }
     return make_spec(
         f"Waterfall of the privacy budget over {len(stages)} stages.",
-        {
-            "height": 44 * len(rows),
-            "data": {"values": rows},
-            "encoding": {"y": {"field": "place", "type": "ordinal", "axis": None}},
-            "layer": [
-                {
-                    "mark": {"type": "bar", "height": 14, "yOffset": 7, "stroke": ACCENT, "strokeWidth": 1},
-                    "encoding": {
-                        "x": {
-                            "field": "start",
-                            "type": "quantitative",
-                            "scale": {"domain": [0, 1]},
-                            "title": "share of the privacy budget",
-                            "axis": {"labelExpr": PERCENT_EXPR, "tickCount": 5},
-                        },
-                        "x2": {"field": "end"},
-                        "fill": {"condition": {"test": unused, "value": colour("paper")}, "value": ACCENT},
-                        "strokeDash": {"condition": {"test": unused, "value": [3, 3]}, "value": [1, 0]},
-                        "tooltip": tooltip,
-                    },
-                },
-                {
-                    "mark": {
-                        "type": "text",
-                        "align": "left",
-                        "baseline": "middle",
-                        "dy": -10,
-                        "x": 0,
-                        "color": INK,
-                        "fontSize": {"expr": f"width < {PHONE_WIDTH} ? 10.5 : 12"},
-                    },
-                    "transform": [
-                        {"calculate": f"width < {PHONE_WIDTH} ? datum.short : datum.line", "as": "shown"}
-                    ],
-                    "encoding": {"text": {"field": "shown"}},
-                },
-            ],
-        },
+        rows,
+        height=44 * len(rows),
+        encoding={"y": {"field": "place", "type": "ordinal", "axis": None}},
+        layers=[bars, labels],
     )
 
 
@@ -138,61 +122,47 @@ def column_chart(shown: ColumnSummary) -> Spec:
         }
         for place, bar in zip(places, shown.bars, strict=True)
     ]
-    tooltip = [
-        {"field": "label", "title": shown.name},
-        {"field": "told_synthetic", "title": "synthetic"},
-        {"field": "told_measured", "title": "estimated, 95 % margin of error"},
-    ]
+    titles = {
+        "label": shown.name,
+        "told_synthetic": "synthetic",
+        "told_measured": "estimated, 95 % margin of error",
+    }
     scale = {"domain": [-MAX_SHARE, MAX_SHARE], "clamp": True} if is_clipped(shown) else {}
+    share_axis = {"title": None, "scale": scale, "axis": percent_axis(4)}
     upright = shown.kind == "categorical" and len(values) > MAX_LABELS
+    labels = {
+        "labelExpr": LABEL_EXPR,
+        "values": None if upright else [places[place] for place in choose_labels(shown.bars)],
+        "labelAngle": -90 if upright else -40,
+        "labelLimit": 0,
+        "labelFontSize": 9 if upright else 10,
+        "labelOverlap": False,
+        "grid": False,
+    }
     return make_spec(
         f"Shares of the values of {shown.name}: synthetic as bars, estimated with intervals.",
-        {
-            "height": 150,
-            "data": {"values": values},
-            "encoding": {
-                "x": {
-                    "field": "place",
-                    "type": "nominal",
-                    "sort": None,
-                    "title": None,
-                    "axis": {
-                        "labelExpr": LABEL_EXPR,
-                        "values": None if upright else [places[place] for place in choose_labels(shown.bars)],
-                        "labelAngle": -90 if upright else -40,
-                        "labelLimit": 0,
-                        "labelFontSize": 9 if upright else 10,
-                        "labelOverlap": False,
-                        "grid": False,
-                    },
-                },
-                "tooltip": tooltip,
-            },
-            "layer": [
-                {
-                    "mark": {"type": "bar", "fill": BAR, "stroke": BAR_EDGE, "strokeWidth": 0.75},
-                    "encoding": {
-                        "y": {
-                            "field": "synthetic",
-                            "type": "quantitative",
-                            "title": None,
-                            "scale": scale,
-                            "axis": {"labelExpr": PERCENT_EXPR, "tickCount": 4},
-                        }
-                    },
-                },
-                {
-                    "mark": {"type": "rule", "color": INK, "strokeWidth": 1.25},
-                    "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
-                },
-                {
-                    # What lies beyond the axis is not drawn at its end, where it would look like a value.
-                    "transform": [{"filter": f"abs(datum.measured) <= {MAX_SHARE}"}],
-                    "mark": diamond(26),
-                    "encoding": {"y": {"field": "measured", "type": "quantitative"}},
-                },
-            ],
+        values,
+        height=150,
+        encoding={
+            "x": {"field": "place", "type": "nominal", "sort": None, "title": None, "axis": labels},
+            "tooltip": make_tooltip(titles),
         },
+        layers=[
+            {
+                "mark": {"type": "bar", "fill": BAR, "stroke": BAR_EDGE, "strokeWidth": 0.75},
+                "encoding": {"y": quantity("synthetic") | share_axis},
+            },
+            {
+                "mark": {"type": "rule", "color": INK, "strokeWidth": 1.25},
+                "encoding": {"y": quantity("low"), "y2": {"field": "high"}},
+            },
+            {
+                # What lies beyond the axis is not drawn at its end, where it would look like a value.
+                "transform": [{"filter": f"abs(datum.measured) <= {MAX_SHARE}"}],
+                "mark": diamond(26),
+                "encoding": {"y": quantity("measured")},
+            },
+        ],
     )
 
 
@@ -237,54 +207,37 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
         for place, pair in zip(_label_pairs(shown), shown, strict=True)
     ]
     farthest = max(pair.comparison.error_bound for pair in shown)
-    tooltip = [
-        {"field": "pair", "title": "pair"},
-        {"field": "told_bound", "title": "error bound"},
-        {"field": "told_likely", "title": "bootstrap estimate"},
-        {"field": "told_distance", "title": "distance from noisy counts"},
-        {"field": "told_noise", "title": "expected from noise alone"},
-        {"field": "quality", "title": "quality"},
-    ]
+    share_axis = {
+        "title": "total variation, share of rows",
+        "scale": {"domain": [0, min(MAX_SHARE, 1.05 * farthest)], "clamp": True},
+        "axis": percent_axis(4),
+    }
+    titles = {
+        "pair": "pair",
+        "told_bound": "error bound",
+        "told_likely": "bootstrap estimate",
+        "told_distance": "distance from noisy counts",
+        "told_noise": "expected from noise alone",
+        "quality": "quality",
+    }
+    band = {"type": "bar", "color": BOUND, "height": 18, "stroke": BOUND_EDGE, "strokeWidth": 0.75}
+    tick = {"type": "tick", "color": INK, "thickness": 2, "size": 18}
+    dot = {"type": "point", "filled": True, "size": 70, "color": ACCENT, "opacity": 1}
     return make_spec(
         f"Error bounds of {len(shown)} pairs, beside their distances from noisy counts and those of noise alone.",
-        {
-            "height": 30 * len(values),
-            "data": {"values": values},
-            "encoding": {"y": row_axis(lines=2), "tooltip": tooltip},
-            "layer": [
-                {
-                    "mark": {
-                        "type": "bar",
-                        "color": BOUND,
-                        "height": 18,
-                        "stroke": BOUND_EDGE,
-                        "strokeWidth": 0.75,
-                    },
-                    "encoding": {
-                        "x": {
-                            "field": "bound",
-                            "type": "quantitative",
-                            "title": "total variation, share of rows",
-                            "scale": {"domain": [0, min(MAX_SHARE, 1.05 * farthest)], "clamp": True},
-                            "axis": {"labelExpr": PERCENT_EXPR, "tickCount": 4},
-                        },
-                    },
-                },
-                {
-                    "mark": {"type": "tick", "color": INK, "thickness": 2, "size": 18},
-                    "encoding": {"x": {"field": "noise", "type": "quantitative"}},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 70, "color": ACCENT, "opacity": 1},
-                    "encoding": {"x": {"field": "distance", "type": "quantitative"}},
-                },
-                {
-                    "transform": [{"filter": "datum.likely !== null"}],
-                    "mark": {**diamond(90), "filled": False},
-                    "encoding": {"x": {"field": "likely", "type": "quantitative"}},
-                },
-            ],
-        },
+        values,
+        height=30 * len(values),
+        encoding={"y": row_axis(lines=2), "tooltip": make_tooltip(titles)},
+        layers=[
+            {"mark": band, "encoding": {"x": quantity("bound") | share_axis}},
+            {"mark": tick, "encoding": {"x": quantity("noise")}},
+            {"mark": dot, "encoding": {"x": quantity("distance")}},
+            {
+                "transform": [{"filter": "datum.likely !== null"}],
+                "mark": {**diamond(90), "filled": False},
+                "encoding": {"x": quantity("likely")},
+            },
+        ],
     )
 
 
@@ -329,15 +282,35 @@ def _label_pairs(pairs: Sequence[PairSummary]) -> list[str]:
     ]
 
 
-def make_spec(description: str, parts: Spec) -> Spec:
+def make_spec(
+    description: str, values: Sequence[Spec], *, height: int, encoding: Spec, layers: Sequence[Spec]
+) -> Spec:
     """Return a specification that is as wide as its place on the page."""
     return {
         "description": description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
-        **parts,
+        "height": height,
+        "data": {"values": values},
+        "encoding": encoding,
+        "layer": layers,
         "config": CONFIG,
     }
+
+
+def quantity(field: str) -> Spec:
+    """Return the encoding of a number."""
+    return {"field": field, "type": "quantitative"}
+
+
+def percent_axis(ticks: int) -> Spec:
+    """Return the axis of shares, in per cent."""
+    return {"labelExpr": PERCENT_EXPR, "tickCount": ticks}
+
+
+def make_tooltip(titles: Mapping[str, str]) -> list[Spec]:
+    """Return what is shown beside a mark: some fields, under titles."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
 
 
 def _order_key(place: int, wide: str, narrow: str | None = None) -> str:
@@ -346,3 +319,35 @@ def _order_key(place: int, wide: str, narrow: str | None = None) -> str:
 
 def _round_digits(share: float) -> float:
     return float(f"{share:.5g}")
+
+
+def cut_middle(text: str, letters: int) -> str:
+    """Return a text of at most so many letters: its beginning and its end where it is longer.
+
+    >>> cut_middle("not in the labour force", 15), cut_middle("employed", 15)
+    ('not in …r force', 'employed')
+    """
+    if len(text) <= letters:
+        return text
+    head = letters // 2
+    return f"{text[:head]}…{text[len(text) - (letters - head - 1) :]}"
+
+
+def shorten_labels(labels: Sequence[str], letters: int) -> list[str]:
+    """Return labels of about so many letters; those that would look alike keep more of theirs.
+
+    >>> shorten_labels(["income from work, 2019", "income from rent, 2019"], 14)
+    ['income …k, 2019', 'income …t, 2019']
+    """
+    found = [cut_middle(label, letters) for label in labels]
+    longest = max(map(len, labels), default=0)
+    while letters < longest:
+        letters += 1
+        alike = Counter(dict(zip(labels, found, strict=True)).values())
+        if max(alike.values()) == 1:
+            break
+        found = [
+            cut_middle(label, letters) if alike[cut] > 1 else cut
+            for label, cut in zip(labels, found, strict=True)
+        ]
+    return found

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from populace.core.number_format import format_number, format_with_error
 from populace.release.report import charts
-from populace.release.report.html_templates import render_page
+from populace.release.report.render import render_page
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.columns.range_columns import RangeColumn
@@ -159,45 +159,32 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
                 "interval": f"{format_with_error(line.low, line.total)} to {format_with_error(line.high, line.total)}",
             }
         )
-    tooltip = [
-        {"field": "group", "title": answer.name},
-        {"field": "told", "title": "estimate"},
-        {"field": "interval", "title": "95 % confidence interval"},
-    ]
-    band = {"color": charts.BOUND, "height": 14, "stroke": charts.BOUND_EDGE, "strokeWidth": 0.75}
+    titles = {"group": answer.name, "told": "estimate", "interval": "95 % confidence interval"}
+    band = {
+        "type": "bar",
+        "color": charts.BOUND,
+        "height": 14,
+        "stroke": charts.BOUND_EDGE,
+        "strokeWidth": 0.75,
+    }
+    axis = {
+        "title": answer.unit or None,
+        "scale": {"zero": False, "nice": True},
+        "axis": {"tickCount": {"expr": "width < 480 ? 3 : 6"}, "labelExpr": THOUSANDS_EXPR},
+    }
     return charts.make_spec(
         f"Estimates of {answer.name} with their confidence intervals.",
-        {
-            "height": 26 * len(values) + 6,
-            "data": {"values": values},
-            "encoding": {"y": charts.row_axis(), "tooltip": tooltip},
-            "layer": [
-                {
-                    "mark": {"type": "bar", **band},
-                    "encoding": {
-                        "x": {
-                            "field": "low",
-                            "type": "quantitative",
-                            "title": answer.unit or None,
-                            "scale": {"zero": False, "nice": True},
-                            "axis": {
-                                "tickCount": {"expr": "width < 480 ? 3 : 6"},
-                                "labelExpr": THOUSANDS_EXPR,
-                            },
-                        },
-                        "x2": {"field": "high"},
-                    },
-                },
-                {
-                    "mark": {"type": "bar", "color": charts.BAR, "height": 8},
-                    "encoding": {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}},
-                },
-                {
-                    "mark": charts.diamond(46),
-                    "encoding": {"x": {"field": "estimate", "type": "quantitative"}},
-                },
-            ],
-        },
+        values,
+        height=26 * len(values) + 6,
+        encoding={"y": charts.row_axis(), "tooltip": charts.make_tooltip(titles)},
+        layers=[
+            {"mark": band, "encoding": {"x": charts.quantity("low") | axis, "x2": {"field": "high"}}},
+            {
+                "mark": {"type": "bar", "color": charts.BAR, "height": 8},
+                "encoding": {"x": charts.quantity("from"), "x2": {"field": "to"}},
+            },
+            {"mark": charts.diamond(46), "encoding": {"x": charts.quantity("estimate")}},
+        ],
     )
 
 

@@ -7,52 +7,32 @@ from __future__ import annotations
 
 from typing import Any
 
-LIGHT = {
-    "ink": "#1f2933",
-    "soft": "#52606d",
-    "line": "#d9dee4",
-    "paper": "#ffffff",
-    "band": "#f5f7fa",
-    "accent": "#3f6797",
-    "link": "#23507f",
-    "bar": "#9fb8d6",
-    "bar-edge": "#3f6797",
-    "bound": "#dfe7f1",
-    "bound-edge": "#b8c6d8",
-    "grid": "#e4e7eb",
-    "axis": "#9aa5b1",
-    "warning": "#fff4e5",
-    "warning-stripe": "#ffe3bf",
-    "warning-edge": "#b42318",
-    "weak": "#7a4b00",
-    "bad": "#8f1d10",
-    "noise": "#b4690e",
-    "noise-soft": "#f6ddb8",
-    "imputation": "#7d8b99",
+# By name: on light pages and on dark ones.
+COLOURS = {
+    "ink": ("#1f2933", "#e6ebf1"),
+    "soft": ("#52606d", "#a9b5c1"),
+    "line": ("#d9dee4", "#38434f"),
+    "paper": ("#ffffff", "#12171d"),
+    "band": ("#f5f7fa", "#1b222a"),
+    "accent": ("#3f6797", "#7fa9dc"),
+    "link": ("#23507f", "#93bbee"),
+    "bar": ("#9fb8d6", "#3f638f"),
+    "bar-edge": ("#3f6797", "#8fb1da"),
+    "bound": ("#dfe7f1", "#26374a"),
+    "bound-edge": ("#b8c6d8", "#4d6480"),
+    "grid": ("#e4e7eb", "#2a333d"),
+    "axis": ("#9aa5b1", "#6f7e8d"),
+    "warning": ("#fff4e5", "#33261a"),
+    "warning-stripe": ("#ffe3bf", "#443220"),
+    "warning-edge": ("#b42318", "#f0766a"),
+    "weak": ("#7a4b00", "#ecb964"),
+    "bad": ("#8f1d10", "#ff9d90"),
+    "noise": ("#b4690e", "#e39a3b"),
+    "noise-soft": ("#f6ddb8", "#5c4423"),
+    "imputation": ("#7d8b99", "#94a2b0"),
 }
-DARK = {
-    "ink": "#e6ebf1",
-    "soft": "#a9b5c1",
-    "line": "#38434f",
-    "paper": "#12171d",
-    "band": "#1b222a",
-    "accent": "#7fa9dc",
-    "link": "#93bbee",
-    "bar": "#3f638f",
-    "bar-edge": "#8fb1da",
-    "bound": "#26374a",
-    "bound-edge": "#4d6480",
-    "grid": "#2a333d",
-    "axis": "#6f7e8d",
-    "warning": "#33261a",
-    "warning-stripe": "#443220",
-    "warning-edge": "#f0766a",
-    "weak": "#ecb964",
-    "bad": "#ff9d90",
-    "noise": "#e39a3b",
-    "noise-soft": "#5c4423",
-    "imputation": "#94a2b0",
-}
+LIGHT = {name: light for name, (light, _) in COLOURS.items()}
+DARK = {name: dark for name, (_, dark) in COLOURS.items()}
 
 
 def colour(name: str) -> str:

@@ -7,18 +7,19 @@ reach here, so a report can be published with its release.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
+
 from populace.core.marginals import Counts, Marginal, tabulate
 from populace.core.number_format import format_number, format_percent, format_percent_bound
-from populace.inference.gls.count_intervals import CountIntervals
+from populace.inference.gls.count_intervals import CountInterval, CountIntervals
 from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
-from populace.release.report.bars import Bar, group_largest_codes, group_ordered_codes, make_bars
-from populace.release.report.bin_labels import label_bins
+from populace.measurements.pooled_counts import combine_repeats, group_repeats
+from populace.release.report.bars import Bar, group_largest_codes, group_ordered_codes, label_bins, make_bars
 from populace.release.report.comparison import CodeColumns, Comparison, Quality, compare_all, cramers_v
-from populace.release.report.count_precision import CountPrecision, summarize_precision
 from populace.release.report.dependence_tree import TreeLine, list_tree
 from populace.release.statement.cost import BudgetStage, summarize_spends
 from populace.release.statement.domain_fit import find_out_of_domain
@@ -52,6 +53,21 @@ class PairSummary:
     def name(self) -> str:
         """The columns as readers know them."""
         return " × ".join(self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPrecision:
+    """One measured marginal: the 95 % margin of error of its counts, in rows and as a share of all rows.
+
+    `margin` is that of the median cell; cells that are certain are left out, unless all of them are. `deviation` is
+    the standard deviation of the noise in one measured count, repeats combined; the number of rows may have none.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    margin: float
+    share: float
+    deviation: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +150,40 @@ def build_report(
         pairs=pairs,
         alone=alone,
         tree=list_tree([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
+    )
+
+
+def summarize_precision(
+    found: CountIntervals, *, measurements: Measurements, total: float
+) -> tuple[CountPrecision, ...]:
+    """Return the precision of each measured marginal: the number of rows, columns, pairs, the least precise first."""
+    deviations = {
+        item.marginal: float(item.variance) ** 0.5
+        for item in map(combine_repeats, group_repeats(measurements.items))
+    }
+    shown = [_summarize_interval(each, deviations, total=total) for each in _measured_intervals(found)]
+    return tuple(sorted(shown, key=lambda each: (len(each.columns), -each.margin, each.columns)))
+
+
+def _measured_intervals(found: CountIntervals) -> Iterator[CountInterval]:
+    """Yield the number of rows, which everything tells, and all that was measured but tables that learnt bins."""
+    yield found.of()
+    for marginal in found.measured:
+        if len(marginal.clique) > 1 or (marginal.clique and not marginal.groupings):
+            yield found.at(marginal)
+
+
+def _summarize_interval(
+    interval: CountInterval, deviations: Mapping[Marginal, float], *, total: float
+) -> CountPrecision:
+    open_cells = interval.half_width[interval.half_width > 0]
+    margin = float(np.median(open_cells)) if open_cells.size else 0.0
+    return CountPrecision(
+        columns=interval.marginal.clique,
+        cells=interval.estimate.size,
+        margin=margin,
+        share=margin / total,
+        deviation=deviations.get(interval.marginal),
     )
 
 

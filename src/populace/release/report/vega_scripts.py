@@ -28,18 +28,11 @@ def load_scripts() -> str:
     place = _cache_file(version)
     found = None if place is None else _read_cached(place, version=version)
     if found is None:
-        found = _bundle()
+        with convert_errors("the scripts of the report could not be put together."):
+            found = str(vl_convert.javascript_bundle(BUNDLE_CODE))
         if place is not None:
             _write_cache(found, place, version=version)
     return found.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _bundle() -> str:
-    import vl_convert
-
-    with convert_errors("the scripts of the report could not be put together."):
-        found: str = vl_convert.javascript_bundle(BUNDLE_CODE)
-    return found
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from populace.core.marginals import Clique, Marginal
 from populace.measurements.measurements import describe_count
@@ -25,6 +25,8 @@ from populace.release.statement.statement import SpendLine, Statement
 
 MAX_STAGES = 12
 BOUND_QUESTION = "size of the bound"
+# The mechanisms whose noise is added to counts.
+CountMechanism = DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,11 @@ class _Group:
         return self.kind == other.kind and not set(self.cliques) & set(other.cliques)
 
     def with_(self, other: _Group) -> _Group:
-        return _Group(
-            verb=self.verb,
+        return replace(
+            self,
             mechanisms=self.mechanisms + other.mechanisms,
             lines=self.lines + other.lines,
             cliques=self.cliques + other.cliques,
-            step=self.step,
         )
 
 
@@ -81,24 +82,18 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
     `measured` are the marginals in the order in which they were answered, which is the order of the bookings.
     """
     groups = _merge_groups(_group_spends(statement, measured))
-    seen: set[Clique] = set()
-    found = []
-    for place, group in enumerate(groups):
-        found.append(
-            BudgetStage(
-                label=_describe_question(group, seen=seen, later=groups[place + 1 :]),
-                noise=_describe_noise(group),
-                mechanism=_describe_mechanism(group),
-                share=sum(line["share"] for line in group.lines),
-            )
+    return tuple(
+        BudgetStage(
+            label=_describe_question(group, before=groups[:place], later=groups[place + 1 :]),
+            noise=_describe_noise(group),
+            mechanism=_describe_mechanism(group),
+            share=sum(line["share"] for line in group.lines),
         )
-        seen.update(group.cliques)
-    return tuple(found)
+        for place, group in enumerate(groups)
+    )
 
 
-def margin_of_error(
-    mechanism: DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection,
-) -> int:
+def margin_of_error(mechanism: CountMechanism) -> int:
     """Return the 95 % margin of error of noise, in whole rows.
 
     >>> from fractions import Fraction
@@ -143,13 +138,13 @@ def _merge_groups(groups: Iterable[_Group]) -> tuple[_Group, ...]:
     return tuple(alike.values())
 
 
-def _describe_question(group: _Group, *, seen: set[Clique], later: Sequence[_Group]) -> str:
+def _describe_question(group: _Group, *, before: Sequence[_Group], later: Sequence[_Group]) -> str:
     if group.verb == "choose":
         return _describe_choice(group, later=later)
     if group.step > 1:
         return f"measure {group.answers} sums over rows" if group.answers > 1 else group.lines[0]["what"]
     if group.verb == "measure":
-        return f"measure {_describe_tables(group, seen=seen)}"
+        return f"measure {_describe_tables(group, seen={c for each in before for c in each.cliques})}"
     if group.verb == "discover":
         return f"learn {', '.join(dict.fromkeys(line['what'] for line in group.lines))}"
     if group.verb == "smooth" or group.lines[0]["what"].startswith(BOUND_QUESTION):
@@ -220,26 +215,19 @@ def _describe_mechanism(group: _Group) -> str:
 
 
 def _describe_noise(group: _Group) -> str:
-    near: list[int] = []
-    above = ""
     if group.step > 1:
         return _describe_sum_noise(group)
     if group.verb == "smooth":
         return "scaled to a private smooth bound"
     if group.lines[0]["what"].startswith(BOUND_QUESTION):
         return "logarithm of the bound, with noise"
-    for mechanism in group.mechanisms:
-        if not isinstance(
-            mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
-        ):
-            return "exponential mechanism"
-        near.append(margin_of_error(mechanism))
-        above = (
-            f"; released above {mechanism.threshold} rows"
-            if isinstance(mechanism, PartitionSelection)
-            else above
-        )
-    least, most = min(near), max(near)
+    counted = [mechanism for mechanism in group.mechanisms if isinstance(mechanism, CountMechanism)]
+    if len(counted) < len(group.mechanisms):
+        return "exponential mechanism"
+    thresholds = [each.threshold for each in counted if isinstance(each, PartitionSelection)]
+    above = f"; released above {thresholds[-1]} rows" if thresholds else ""
+    margins = [margin_of_error(mechanism) for mechanism in counted]
+    least, most = min(margins), max(margins)
     if least < most:
         return f"± {least} to {most} rows{above}"
     return f"± {most} {'row' if most == 1 else 'rows'}{above}"

@@ -70,9 +70,7 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
     """
     columns = [column for column in measurements.schema.columns.values() if _max_share(column) is not None]
-    items = [
-        same[0] if len(same) == 1 else combine_repeats(same) for same in group_repeats(measurements.items)
-    ]
+    items = [combine_repeats(same) for same in group_repeats(measurements.items)]
     if not columns or not items:
         return ()
     tail = MAX_FALSE_WARNING_RATE / (len(columns) + 1)

@@ -3,49 +3,110 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from populace.core.marginals import Clique
-from populace.measurements.measurements import describe_count
+from populace.measurements.measurements import Measurements, describe_count
 from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.domain_fit import find_out_of_domain
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
 
-def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
-    """Return what the guarantee does not cover, one sentence or two for each."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredContent:
+    """The columns of each table of counts that was measured, and of each that is public; the number of rows released.
+
+    `survey` are sentences about the design of a survey, where estimates were made; `outside` are sentences about
+    columns of which many rows lie outside the domain.
+
+    >>> MeasuredContent(measured=((), ("age", "sex"), ("age",))).widest
+    (('age', 'sex'),)
+    """
+
+    measured: tuple[Clique, ...] = ()
+    public_tables: tuple[Clique, ...] = ()
+    released_rows: int | None = None
+    survey: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, measurements: Measurements) -> MeasuredContent:
+        """Return what measurements hold, each table once."""
+        public, released_rows = measurements.public, measurements.released_rows
+        return cls(
+            measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
+            public_tables=() if public is None else tuple(public.tables),
+            released_rows=None if released_rows is None else len(released_rows.counts),
+            outside=tuple(found.text for found in find_out_of_domain(measurements)),
+        )
+
+    @property
+    def widest(self) -> tuple[Clique, ...]:
+        """The tables that were measured, without those that are part of another."""
+        return tuple(
+            clique for clique in self.measured if not any(set(clique) < set(other) for other in self.measured)
+        )
+
+
+def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> Iterator[str]:
+    """Yield what the guarantee does not cover, one sentence or two at a time."""
     declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
     learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
-    return [
+    yield (
         f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
         f"What else is released about the same {record.unit.word} adds to it; data sets whose populations overlap "
-        "must share one account. “populace ledger show” lists all that the account has guaranteed.",
+        "must share one account. “populace ledger show” lists all that the account has guaranteed."
+    )
+    yield (
         "The header of the file, the types of its columns, and whether the file can be read at all, are treated as "
-        "public. A row of a CSV file is one line of it.",
+        "public. A row of a CSV file is one line of it."
+    )
+    yield (
         "Domains (values, ranges, bins) and rules are treated as public"
         + (f", but those of {quote_in_text(learnt)} were learnt with budget. " if learnt else ". ")
         + (
-            f"{_quote_subject(declared)} declared by the curator: if a declaration was derived from the data, "
-            "it is not protected."
+            f"{quote_in_text(declared)} {'was' if len(declared) == 1 else 'were'} declared by the curator: if a "
+            "declaration was derived from the data, it is not protected."
             if declared
             else "A domain derived from the data would not be protected."
-        ),
-        *_public_totals(schema),
-        *_public_table(record, schema, answers=answers),
-        *_smooth_noise(record),
-        _rows_per_unit(record.unit),
-        *answers.survey,
+        )
+    )
+    if schema.totals:
+        by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
+        yield (
+            f"Counts of {quote_in_text(by)} were declared public, and the rows follow them. If they were "
+            "computed from these rows, they are not protected."
+        )
+    if record.public is not None:
+        yield (
+            f"The table “{record.public.name}” was declared public by the curator and used without protection. "
+            f"{_describe_public_use(record, schema, answers=answers)} Its rows are not protected by this release; "
+            "neither would be rows of the private table that are also in it."
+        )
+    if any(charged.spend.verb == "smooth" for charged in record.spends):
+        yield (
+            "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
+            "where an estimate of it is released, that was paid for."
+        )
+    yield _rows_per_unit(record.unit)
+    yield from answers.survey
+    yield (
         "Statistical inference is not prevented: what holds for a group may be inferred about its members, whether or "
-        "not they are in the data.",
+        "not they are in the data."
+    )
+    yield (
         "Side channels are not covered: how long a run took, how much memory it needed, what was shown on the "
-        "curator's screen.",
+        "curator's screen."
+    )
+    yield (
         "The guarantee needs the ledger to be kept: whoever restores an older copy or starts a new one can spend the "
-        "same budget twice.",
-    ]
+        "same budget twice."
+    )
 
 
 def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
@@ -74,49 +135,13 @@ def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredConten
     ]
 
 
-def _smooth_noise(record: RunRecord) -> list[str]:
-    """Say that the scale of some noise is not released, where it follows private rows."""
-    if not any(charged.spend.verb == "smooth" for charged in record.spends):
-        return []
-    return [
-        "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; where "
-        "an estimate of it is released, that was paid for."
-    ]
-
-
-def _public_totals(schema: Schema) -> list[str]:
-    """Say which counts were taken as public, if any were."""
-    if not schema.totals:
-        return []
-    by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
-    return [
-        f"Counts of {quote_in_text(by)} were declared public, and the rows follow them. If they were "
-        "computed from these rows, they are not protected."
-    ]
-
-
-def _public_table(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> list[str]:
-    """Say whose table was taken as public, if one was, and what was taken from it."""
-    if record.public is None:
-        return []
-    return [
-        f"The table “{record.public.name}” was declared public by the curator and used without protection. "
-        f"{_describe_public_use(record, schema, answers=answers)} "
-        "Its rows are not protected by this release; neither would be rows of the private table that are also in "
-        "it."
-    ]
-
-
 def _describe_public_use(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> str:
     """Return in one sentence which counts, or which groups of columns, come from the public table."""
     method = METHODS.get(record.method)
-    found = (
-        None
-        if method is None
-        else method.describe_public_use(schema, answers.measured, answers.public_tables)
-    )
-    if found is not None:
-        return found
+    if method is not None:
+        found = method.describe_public_use(schema, answers.measured, answers.public_tables)
+        if found is not None:
+            return found
     if not answers.public_tables:
         return "Nothing was taken from it: every table of counts here was measured in the private one."
     return f"Taken from it: {_describe_public_marginals(answers.public_tables, columns=len(schema.domain))}."
@@ -159,7 +184,3 @@ def _rows_per_unit(unit: PrivacyUnit) -> str:
         f"At most {most} for each value of “{unit.id}” counted; further rows were left out, and rows without a "
         f"value. That this column identifies {everybody} is trusted."
     )
-
-
-def _quote_subject(names: list[str]) -> str:
-    return f"{quote_in_text(names)} {'was' if len(names) == 1 else 'were'}"

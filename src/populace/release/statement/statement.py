@@ -25,8 +25,7 @@ from populace.release.row_selection import (
     describe_total,
     warn_of_rare_rows,
 )
-from populace.release.statement.limitations import list_limitations, list_omissions
-from populace.release.statement.measured_content import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent, list_limitations, list_omissions
 from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,
@@ -189,8 +188,14 @@ def compute_statement(
             share=float(record.used / record.cap),
         ),
         domains=[_domain_line(column, schema=schema) for column in schema.columns.values()],
-        rules=_describe_rules(schema),
-        not_covered=[*_rehearsal_limitation(record), *list_limitations(record, schema, answers=answers)],
+        rules=[
+            *(rule.text for rule in schema.rules.rules),
+            *(function.text for function in schema.layout.functions.values()),
+        ],
+        not_covered=[
+            *([f"{REHEARSAL_STAMP}. Nothing here is protected."] if record.rehearsal else []),
+            *list_limitations(record, schema, answers=answers),
+        ],
         schema_digest=record.schema_digest,
         ledger_entry=record.digest,
         record=record.to_json(),
@@ -301,13 +306,10 @@ def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
 
 
 def _describe_outside(column: Column) -> Iterator[str]:
-    what = "dates and times" if isinstance(column, TemporalColumn) else "numbers"
     if isinstance(column, RangeColumn) and column.beyond is OutOfRange.NEAREST:
+        what = "dates and times" if isinstance(column, TemporalColumn) else "numbers"
         yield f"{what} beyond the ends go to the nearest end"
-    if column.other:
-        yield f"anything else becomes {column.other!r}"
-    else:
-        yield "anything else becomes an empty cell"
+    yield f"anything else becomes {repr(column.other) if column.other else 'an empty cell'}"
 
 
 def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> list[str]:
@@ -321,9 +323,8 @@ def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) 
         lines.append("ε is large: the protection is weak.")
     if delta > MAX_USUAL_DELTA or delta * rows * 10 > 1:
         lines.append(
-            f"δ = {format_exact(delta)} is large: with this probability there is no guarantee. It should be "
-            "far below 1 in "
-            "the number of rows."
+            f"δ = {format_exact(delta)} is large: with this probability there is no guarantee. It should be far below "
+            "1 in the number of rows."
         )
     empty = [c.name for c in schema.columns.values() if c.origin is Origin.LEARNT and not c.levels]
     if empty:
@@ -332,13 +333,3 @@ def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) 
             "the schema's code for other values."
         )
     return lines
-
-
-def _rehearsal_limitation(record: RunRecord) -> list[str]:
-    return [f"{REHEARSAL_STAMP}. Nothing here is protected."] if record.rehearsal else []
-
-
-def _describe_rules(schema: Schema) -> list[str]:
-    """Return what holds in every row: universes, structural zeros and functions, in words."""
-    functions = [function.text for function in schema.layout.functions.values()]
-    return [*(rule.text for rule in schema.rules.rules), *functions]

@@ -13,6 +13,11 @@ from populace.release.statement.statement import Statement, describe_guarantee
 
 MAX_NAMES = 20
 MAX_RULES = 40
+_ORIGINS = {
+    "codebook": "codebook",
+    "declared": "declared by the curator",
+    "learnt": "learnt from the rows, with a part of the budget",
+}
 
 
 def render_markdown(statement: Statement, *, measured: Sequence[Marginal], version: str) -> str:
@@ -20,9 +25,10 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
 
     `measured` names what the ledger's bookings were for, `version` the populace that made the release.
     """
-    stamp = [f"> **{statement['stamp']}**", ""] if statement["stamp"] else []
+    estimated = statement["total"]["origin"] == RowCountOrigin.NONE.value
+    answer = "sum, in multiples of the largest contribution of one row" if estimated else "count"
     lines = [
-        *stamp,
+        *([f"> **{statement['stamp']}**", ""] if statement["stamp"] else []),
         f"# Privacy statement: {_escape(statement['dataset'])}",
         "",
         "## Privacy guarantee",
@@ -34,16 +40,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         *(line for warning in statement["warnings"] for line in (f"**{_escape(warning)}**", "")),
         "| | |",
         "|---|---|",
-        f"| privacy loss ε | {statement['epsilon_exact']} |",
-        f"| failure probability δ | {statement['delta_exact']}{_parts(statement)} |",
-        f"| protected unit | {_escape(_unit(statement))} |",
-        f"| neighbouring tables | {_neighbours(statement)} |",
-        f"| account in the ledger | {_escape(statement['dataset'])} |",
-        f"| method | {_escape(statement['method'])} |",
-        *_workload(statement),
-        *_public(statement),
-        *([] if _has_estimates(statement) else [f"| synthetic rows | {_escape(_rows(statement))} |"]),
-        *_describe_rows(statement),
+        *(f"| {name} | {fact} |" for name, fact in _facts(statement)),
         "",
         *(
             line
@@ -51,13 +48,17 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
             if part
             for line in (_escape(part["text"]), "")
         ),
-        _usefulness(statement),
+        (
+            "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
+            if estimated
+            else "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
+        ),
         "",
         "## Privacy budget",
         "",
         f"The whole budget was booked in the ledger before a row was read. Its questions used "
         f"{format_percent(statement['used']['share'])} of it; the guarantee above is for all of it. "
-        f"{_one_noise(statement)} the noise distribution is in parentheses.",
+        f"Noise is the 95 % margin of error of one {answer}; the noise distribution is in parentheses.",
         "",
         "| question | noise | share of the budget |",
         "|---|---|---:|",
@@ -79,7 +80,10 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         "|---|---|---|",
         *_domains(statement),
         "",
-        *_rules(statement),
+        *_rules(
+            statement["rules"],
+            held="They were enforced:" if estimated else "They hold in every synthetic row;",
+        ),
         f"Schema `{statement['schema_digest']}`  ",
         f"Ledger entry `{statement['ledger_entry']}`  ",
         f"Made by populace {_escape(version)}",
@@ -87,23 +91,26 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
     return "\n".join(lines) + "\n"
 
 
-def _has_estimates(statement: Statement) -> bool:
-    """Say whether the release holds estimates, not rows."""
-    return statement["total"]["origin"] == RowCountOrigin.NONE.value
-
-
-def _usefulness(statement: Statement) -> str:
-    if _has_estimates(statement):
-        return (
-            "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
-        )
-    return "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
-
-
-def _one_noise(statement: Statement) -> str:
-    if _has_estimates(statement):
-        return "Noise is the 95 % margin of error of one sum, in multiples of the largest contribution of one row;"
-    return "Noise is the 95 % margin of error of one count;"
+def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the table about the guarantee, escaped."""
+    yield "privacy loss ε", statement["epsilon_exact"]
+    yield "failure probability δ", statement["delta_exact"] + _parts(statement)
+    yield "protected unit", _escape(_unit(statement))
+    change = {"add-remove": "more or less", "replace-one": "replaced by another"}[statement["neighbours"]]
+    yield "neighbouring tables", f"one {_escape(statement['unit'])} {change}"
+    yield "account in the ledger", _escape(statement["dataset"])
+    yield "method", _escape(statement["method"])
+    if "workload" in statement:
+        yield "workload", _escape(_workload(statement["workload"], method=statement["method"]))
+    if "public" in statement:
+        known = statement["public"]
+        yield "public table", f"{_escape(known['name'])} (SHA-256 `{_escape(known['digest'])}`)"
+    if statement["total"]["origin"] != RowCountOrigin.NONE.value:
+        yield "synthetic rows", _escape(_rows(statement))
+    if "where" in statement:
+        yield "only rows where", _escape(statement["where"]["condition"])
+    if "implicates" in statement:
+        yield "implicates", f"{statement['implicates']['tables']} tables of so many rows each"
 
 
 def _domains(statement: Statement) -> Iterator[str]:
@@ -114,72 +121,33 @@ def _domains(statement: Statement) -> Iterator[str]:
     for (origin, outside), names in alike.items():
         shown = ", ".join(_escape(name) for name in names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        yield f"| {_origin(origin)} | {_escape(outside)} | {shown}{more} |"
+        yield f"| {_ORIGINS[origin]} | {_escape(outside)} | {shown}{more} |"
 
 
-def _rules(statement: Statement) -> list[str]:
+def _rules(rules: Sequence[str], *, held: str) -> list[str]:
     """Return the section about rules, or nothing where there are none."""
-    if not statement["rules"]:
+    if not rules:
         return []
-    shown = [f"- {_escape(rule)}" for rule in statement["rules"][:MAX_RULES]]
-    more = len(statement["rules"]) - MAX_RULES
-    held = "They were enforced:" if _has_estimates(statement) else "They hold in every synthetic row;"
+    more = len(rules) - MAX_RULES
     return [
         "## Rules",
         "",
         f"These rules are public as well. {held} real rows that violated one were recoded.",
         "",
-        *shown,
+        *(f"- {_escape(rule)}" for rule in rules[:MAX_RULES]),
         *([f"- and {more} more, in codebook.json"] if more > 0 else []),
         "",
     ]
 
 
-def _workload(statement: Statement) -> list[str]:
-    """Return the line about what should be accurate, where the curator said so."""
-    wanted = statement.get("workload")
-    if wanted is None:
-        return []
+def _workload(wanted: str, *, method: str) -> str:
+    """Return what should be accurate, as the curator said."""
     words = {"pairs": "all pairs of columns", "triples": "all pairs and small triples of columns"}
     described = words.get(wanted, f"marginals that the curator named ({wanted})")
-    method = METHODS.get(statement["method"])
-    if method is None or not method.follows(wanted):
-        described += f"; {statement['method']} measures the same for every workload"
-    return [f"| workload | {_escape(described)} |"]
-
-
-def _public(statement: Statement) -> list[str]:
-    """Return the line about the public table, where there is one."""
-    known = statement.get("public")
-    return (
-        [f"| public table | {_escape(known['name'])} (SHA-256 `{_escape(known['digest'])}`) |"]
-        if known
-        else []
-    )
-
-
-def _describe_rows(statement: Statement) -> list[str]:
-    """Return the lines about how rows were drawn, where it was not the usual way."""
-    where, implicates = statement.get("where"), statement.get("implicates")
-    return [
-        *([f"| only rows where | {_escape(where['condition'])} |"] if where else []),
-        *([f"| implicates | {implicates['tables']} tables of so many rows each |"] if implicates else []),
-    ]
-
-
-def _neighbours(statement: Statement) -> str:
-    return {
-        "add-remove": f"one {_escape(statement['unit'])} more or less",
-        "replace-one": f"one {_escape(statement['unit'])} replaced by another",
-    }[statement["neighbours"]]
-
-
-def _origin(origin: str) -> str:
-    return {
-        "codebook": "codebook",
-        "declared": "declared by the curator",
-        "learnt": "learnt from the rows, with a part of the budget",
-    }[origin]
+    known = METHODS.get(method)
+    if known is None or not known.follows(wanted):
+        described += f"; {method} measures the same for every workload"
+    return described
 
 
 def _parts(statement: Statement) -> str:

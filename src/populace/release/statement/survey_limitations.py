@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from populace.schema.hints import quote_in_text
 from populace.survey.design.design import Design
@@ -13,38 +13,50 @@ from populace.survey.queries.query_plan import QueryPlan
 
 def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
     """Return what nobody may read into estimates, one sentence or two for each."""
-    design = plan.design
-    return (
-        _describe_sampling(design),
-        *(
-            [
-                f"That each {design.schema.unit.word} was sampled in secret is declared, and was not used: no price is "
-                "lower for it, and the guarantee holds without it."
-            ]
-            if design.sampling is not None
-            else []
-        ),
-        *_describe_repeats(design),
-        *_weights(design),
-        *_totals(design),
-        _answers(design, plan.queries),
-        *_effect(plan),
+    return tuple(_list_limitations(plan))
+
+
+def _list_limitations(plan: QueryPlan) -> Iterator[str]:
+    design, unit = plan.design, plan.design.schema.unit
+    yield _describe_sampling(design)
+    if design.sampling is not None:
+        yield (
+            f"That each {unit.word} was sampled in secret is declared, and was not used: no price is lower for it, and "
+            "the guarantee holds without it."
+        )
+    if unit.rows > 1 and not design.clustered and design.replicates is None:
+        yield (
+            f"One {unit.word} may have up to {unit.rows} rows, and sampling errors assume independent rows: where rows "
+            f"of one {unit.word} are correlated, sampling errors are too small. Declare a PSU or replicate weights."
+        )
+    if design.weights is not None:
+        most = f"{float(design.weight_bound):g}"
+        yield (
+            f"Weights (“{design.weights}”) are protected as all other columns are. Those above {most} counted as "
+            f"{most}: totals and counts are too small by what was cut off, and weighted means are biased towards rows "
+            "of small weight. Rows without a weight above 0 did not count."
+        )
+    elif design.base is None and not design.totals:
+        yield "No weights were used."
+    yield from _totals(design)
+    yield _answers(design, plan.queries)
+    yield from _effect(plan)
+    few = ", and a little less often with few sampling units of very unequal sizes"
+    yield (
         "Each interval covers the population value about 95 % of the time, if the design is correct"
-        f"{_few(design)}. Coverage is that of one interval, not of all at once. Measurement errors in the answers "
-        "are not included.",
+        f"{few if design.clustered or design.replicates is not None else ''}. Coverage is that of one interval, not of "
+        "all at once. Measurement errors in the answers are not included."
     )
 
 
 def _describe_sampling(design: Design) -> str:
-    listed = []
-    if design.strata is not None:
-        listed.append(f"the strata (“{design.strata}”)")
-    if design.psu is not None:
-        listed.append(f"the primary sampling units (“{design.psu}”)")
-    if design.fpc is not None:
-        listed.append("the finite population corrections")
-    if design.base is not None:
-        listed.append("the base weights")
+    parts = (
+        (design.strata, f"the strata (“{design.strata}”)"),
+        (design.psu, f"the primary sampling units (“{design.psu}”)"),
+        (design.fpc, "the finite population corrections"),
+        (design.base, "the base weights"),
+    )
+    listed = [words for given, words in parts if given is not None]
     detail = f": {_and(listed)}" if listed else ""
     return (
         f"The sampling design is treated as public{detail}. Membership in the sample is protected, but not what the "
@@ -72,55 +84,22 @@ def _effect(plan: QueryPlan) -> list[str]:
     ]
 
 
-def _few(design: Design) -> str:
-    """Return what else the intervals of clustered samples need: sums of psus that are not too unlike each other."""
-    if not design.clustered and design.replicates is None:
-        return ""
-    return ", and a little less often with few sampling units of very unequal sizes"
-
-
-def _describe_repeats(design: Design) -> list[str]:
-    unit = design.schema.unit
-    if unit.rows == 1 or design.clustered or design.replicates is not None:
-        return []
-    return [
-        f"One {unit.word} may have up to {unit.rows} rows, and sampling errors assume independent rows: where "
-        f"rows of one {unit.word} are correlated, sampling errors are too small. Declare a PSU or replicate weights."
-    ]
-
-
-def _weights(design: Design) -> list[str]:
-    if design.weights is None:
-        return ["No weights were used."] if design.base is None and not design.totals else []
-    return [
-        f"Weights (“{design.weights}”) are protected as all other columns are. Those above "
-        f"{float(design.weight_bound):g} counted as {float(design.weight_bound):g}: totals and counts are too small by "
-        "what was cut off, and weighted means are biased towards rows of small weight. "
-        "Rows without a weight above 0 did not count."
-    ]
-
-
-def _totals(design: Design) -> list[str]:
+def _totals(design: Design) -> Iterator[str]:
     if not design.totals:
-        return []
+        return
     by = [" × ".join(control.by.clique) for control in design.totals]
+    yield (
+        f"Totals of the population by {quote_in_text(by)} are treated as public: what they say of anybody is not "
+        "protected by anything here. A count that one set of them decides is told as it stands there, without error. "
+        "Other counts come from weights that meet the totals; each has noise of its own, so counts that should add up "
+        "to a total do so only within their errors."
+    )
     named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
-    unused = [name for name, given in named_parts.items() if given is not None]
-    return [
-        f"Totals of the population by {quote_in_text(by)} are treated as public: what they say of anybody "
-        "is not protected by "
-        "anything here. A count that one set of them decides is told as it stands there, without error. Other counts "
-        "come from weights that meet the totals; each has noise of its own, so counts that should add up to a total do "
-        "so only within their errors.",
-        *(
-            [
-                f"Counts did not use {_and(unused)}: their weights and sampling errors are those of rows that were "
-                "drawn one by one from the population of the totals."
-            ]
-            if unused
-            else []
-        ),
-    ]
+    if unused := [name for name, given in named_parts.items() if given is not None]:
+        yield (
+            f"Counts did not use {_and(unused)}: their weights and sampling errors are those of rows that were "
+            "drawn one by one from the population of the totals."
+        )
 
 
 def _answers(design: Design, queries: Queries) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from populace.core.errors import PopulaceError, ResourceError
 from populace.core.number_format import format_percent
-from populace.core.untrusted_files import altered_error, check_regular, is_out_of_memory, out_of_memory_error
+from populace.core.untrusted_files import altered_error, is_out_of_memory, out_of_memory_error
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.manifest import MANIFEST_FILE, Manifest
 
 
 class CheckOutcome(Enum):
@@ -35,6 +33,10 @@ class CheckResult:
     def passed(self) -> bool:
         """Whether all is as it should be."""
         return self.outcome is CheckOutcome.PASSED
+
+
+class Inconclusive(Exception):
+    """Raised by a check that nobody can decide here; its text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +81,21 @@ class Verdict:
 
 
 def run_check(name: str, check: Callable[[], str]) -> CheckResult:
-    """Run one check: it returns what it found in order, or raises what it found wrong.
+    """Run one check: it returns what it found in order, or raises what it found wrong or could not decide.
 
     What this machine cannot do is no finding, and goes on to the caller.
     """
     try:
         return CheckResult(name=name, outcome=CheckOutcome.PASSED, detail=check())
+    except Inconclusive as reason:
+        return CheckResult(name=name, outcome=CheckOutcome.UNKNOWN, detail=str(reason))
     except ResourceError:
         raise
-    except PopulaceError as failure:
-        if is_out_of_memory(failure):
-            raise out_of_memory_error(f"what the check of “{name}” needs") from failure
-        return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=failure.message)
     except Exception as failure:
         if is_out_of_memory(failure):
             raise out_of_memory_error(f"what the check of “{name}” needs") from failure
+        if isinstance(failure, PopulaceError):
+            return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=failure.message)
         # The net below the bounded readers: what no part of populace writes may break any of its rules.
         return report_unexpected(name, failure)
 
@@ -102,24 +104,6 @@ def report_unexpected(name: str, failure: Exception) -> CheckResult:
     """Return the finding that the parts of a folder contradict each other in a way that nobody foresaw."""
     detail = f"the files contradict each other ({type(failure).__name__})"
     return CheckResult(name=name, outcome=CheckOutcome.FAILED, detail=detail)
-
-
-def check_files(folder: Path, manifest: Manifest, *, always: Iterable[str], sometimes: Iterable[str]) -> None:
-    """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
-    present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
-    listed = set(manifest.files)
-    for names, what in (
-        (listed - present, "is listed but missing"),
-        (present - listed, "is not listed"),
-        (set(always) - listed, "belongs to every such release and is not listed"),
-        (listed - set(always) - set(sometimes), "has no place in a release"),
-    ):
-        if names:
-            raise altered_error(
-                f"{min(names)!a} {what}" if not min(names).isprintable() else f"{min(names)} {what}"
-            )
-    for name in sorted(present):
-        check_regular(folder / name)
 
 
 def check_budget(record: RunRecord) -> str:

@@ -18,10 +18,14 @@ _SENTENCE_KEYS = ("reading", "warnings", "not_covered", "rules")
 # Older words are shorter than so many times those of today.
 _MAX_LENGTH_RATIO = 2
 _TEXT_KEYS = ("total", "where", "implicates")
+_COLUMN_KEYS = ("domains", "columns")
 
 
 def find_difference(stated: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> str | None:
-    """Return the first key by which a statement differs from the expected one, words aside in older formats."""
+    """Return the first key by which a statement or a codebook differs from the expected one.
+
+    In older formats words aside.
+    """
     if form != RELEASE_FORMAT:
         if len(to_canonical_json(stated)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
             return "format"
@@ -29,15 +33,6 @@ def find_difference(stated: Mapping[str, Any], expected: Mapping[str, Any], *, f
     keys = [key for key in {**expected, **stated} if key not in stated or key not in expected]
     keys += [key for key in expected if key in stated and not same_json(stated[key], expected[key])]
     return keys[0] if keys else None
-
-
-def is_same_codebook(stated: Mapping[str, Any], expected: Mapping[str, Any], *, form: int) -> bool:
-    """Say whether a codebook is the expected one, words aside in older formats."""
-    if form != RELEASE_FORMAT:
-        if len(to_canonical_json(stated)) > _MAX_LENGTH_RATIO * len(to_canonical_json(expected)):
-            return False
-        stated, expected = _strip_column_sentences(stated), _strip_column_sentences(expected)
-    return same_json(stated, expected)
 
 
 def check_markdown(page: str, *, expected: str, statement: Mapping[str, Any], form: int) -> None:
@@ -56,22 +51,15 @@ def check_markdown(page: str, *, expected: str, statement: Mapping[str, Any], fo
             raise altered_error("statement.md does not promise what statement.json promises")
 
 
-def _strip_sentences(statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a statement with its sentences left empty."""
-    found = {key: _strip_words(value) if key in _SENTENCE_KEYS else value for key, value in statement.items()}
+def _strip_sentences(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statement or a codebook with its sentences left empty."""
+    found = {key: _strip_words(value) if key in _SENTENCE_KEYS else value for key, value in stated.items()}
     for key in _TEXT_KEYS:
-        if isinstance(found.get(key), Mapping):
+        if key in found:
             found[key] = _strip_key(found[key], "text")
-    if isinstance(found.get("domains"), list):
-        found["domains"] = [_strip_key(line, "outside") for line in found["domains"]]
-    return found
-
-
-def _strip_column_sentences(codebook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a codebook with its sentences left empty."""
-    found = {key: _strip_words(value) if key == "rules" else value for key, value in codebook.items()}
-    if isinstance(found.get("columns"), list):
-        found["columns"] = [_strip_key(line, "outside") for line in found["columns"]]
+    for key in _COLUMN_KEYS:
+        if isinstance(found.get(key), list):
+            found[key] = [_strip_key(line, "outside") for line in found[key]]
     return found
 
 

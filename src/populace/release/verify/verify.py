@@ -9,20 +9,23 @@ every file of a release, and settles it: `populace verify --ledger`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Self
 
 import numpy as np
+import pyarrow as pa
 
 from populace.core.limits import LIMITS
-from populace.core.untrusted_files import altered_error, read_object, read_text, same_json
+from populace.core.marginals import Marginal
+from populace.core.untrusted_files import altered_error, check_regular, read_object, read_text, same_json
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
-from populace.release.bundle import Release, state_release
+from populace.release.bundle import Release
 from populace.release.manifest import (
+    MANIFEST_FILE,
     OPTIONAL_FILES,
     REQUIRED_ESTIMATE_FILES,
     REQUIRED_FILES,
@@ -33,36 +36,28 @@ from populace.release.manifest import (
     list_table_files,
     write_synth_command,
 )
-from populace.release.release_files import write_statement_texts
 from populace.release.row_selection import RowCountOrigin
-from populace.release.statement.measured_content import MeasuredContent
-from populace.release.statement.statement import Statement
-from populace.release.table_files import write_table
+from populace.release.statement.limitations import MeasuredContent
+from populace.release.statement.statement import Statement, compute_statement
+from populace.release.table_files import read_table, write_table
 from populace.release.verify.checks import (
     CheckOutcome,
     CheckResult,
+    Inconclusive,
     Verdict,
     check_budget,
-    check_files,
     run_check,
 )
-from populace.release.verify.verify_booking import check_booked
-from populace.release.verify.verify_bytes import REPORT_FILE, check_report, check_rewritten, skip_report
-from populace.release.verify.verify_intervals import check_intervals, read_intervals
-from populace.release.verify.verify_rows import (
-    check_redrawn,
-    check_rows,
-    describe_differences,
-    list_tables,
-    read_tables,
-    skip_redrawing,
+from populace.release.verify.folder_contents import Check, FolderContents, check_links
+from populace.release.verify.verify_bytes import REPORT_FILE, check_rewritten
+from populace.release.verify.verify_measurements import (
+    check_domains_paid,
+    check_intervals,
+    check_measurements_paid,
+    read_intervals,
 )
-from populace.release.verify.verify_spends import check_domains_paid, check_measurements_paid
-from populace.release.verify.verify_statement import check_codebook, check_noise, check_statement
+from populace.release.verify.verify_rows import check_redrawn, check_rows, list_tables
 from populace.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool = False) -> Verdict:
@@ -92,7 +87,8 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
             record, found = _check_contents(folder, manifest, quick=quick)
         checks += found
         if books is not None and record is not None:
-            checks.append(check_booked(folder, manifest, record=record, ledger=books))
+            compare = partial(_check_booked, folder, manifest, record=record, ledger=books)
+            checks.append(run_check("ledger", compare))
     outcomes = {check.name: check.passed for check in checks}
     return Verdict(
         checks=tuple(checks),
@@ -104,89 +100,49 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
 def _check_contents(
     folder: Path, manifest: Manifest, *, quick: bool
 ) -> tuple[RunRecord | None, list[CheckResult]]:
+    """Check what the files of a folder say, after their names and digests."""
+    kind: type[FolderContents] = _SyntheticContents
     if manifest.estimated:
-        from populace.release.verify.verify_estimates import check_estimates
+        from populace.release.verify.verify_estimates import EstimateContents
 
-        return check_estimates(folder, manifest, quick=quick)
-    loaded: list[_ReleaseParts] = []
+        kind = EstimateContents
+    loaded: list[FolderContents] = []
 
     def load() -> str:
-        loaded.append(_ReleaseParts.load(folder, manifest))
+        loaded.append(kind.load(folder, manifest))
         return "every file can be read"
 
     first = run_check("contents", load)
     if not first.passed:
         return None, [first]
-    parts, rows = loaded[0], _SyntheticTables(folder=folder, manifest=manifest, parts=loaded[0])
-    report = REPORT_FILE in manifest.files
-    checks = [
-        run_check("real noise", parts.check_noise),
-        run_check("parents", parts.check_parents),
-        run_check("statement", parts.check_statement),
-        run_check("budget", lambda: check_budget(parts.record)),
-        run_check("measurements", lambda: check_measurements_paid(parts.measurements)),
-        run_check("intervals", lambda: check_intervals(folder, measurements=parts.measurements)),
-        run_check("domains", lambda: check_domains_paid(parts.schema, record=parts.record)),
-        run_check("codebook", parts.check_codebook),
-        run_check("rows", rows.check),
-    ]
+    (contents,) = loaded
+    checks = [run_check(name, check) for name, check in contents.checks.items()]
     if all(check.passed for check in checks):
-        checks.append(rows.write_again())
-    if quick:
-        checks += [skip_redrawing(), *([skip_report()] if report else [])]
-    elif all(check.outcome is not CheckOutcome.FAILED for check in checks):
-        checks.append(rows.redraw())
-        if report and checks[-1].outcome is not CheckOutcome.FAILED:
-            checks.append(rows.rebuild_report())
-    return parts.record, checks
+        checks.append(run_check("written", contents.check_written))
+    for name, (check, skipped) in contents.slow_checks.items():
+        if quick:
+            checks.append(CheckResult(name=name, outcome=CheckOutcome.UNKNOWN, detail=skipped))
+        elif all(each.outcome is not CheckOutcome.FAILED for each in checks):
+            checks.append(run_check(name, check))
+    return contents.record, checks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _ReleaseParts:
-    """The files of a folder but its tables, and what should be in them."""
+class _SyntheticContents(FolderContents):
+    """The files of a folder of synthetic rows, and what should be in them."""
 
-    manifest: Manifest
-    statement: Statement
-    page: str
-    codebook: dict[str, Any]
-    schema: Schema
-    record: RunRecord
     measurements: Measurements
     model: Model
 
-    @cached_property
-    def expected(self) -> Statement:
-        """The statement that follows from the record."""
-        return state_release(
-            self.record,
-            schema=self.schema,
-            answers=MeasuredContent.of(self.measurements),
-            total=self.model.total,
-            rows=self.statement["total"]["rows"],
-            rows_asked=self.manifest.rows_asked,
-            selection=self.manifest.selection,
-            implicates=self.manifest.implicates,
-            form=self.manifest.number,
-        )
-
-    @cached_property
-    def texts(self) -> dict[str, str]:
-        """The texts that follow from the record, as they are written."""
-        return write_statement_texts(
-            self.expected,
-            schema=self.schema,
-            measured=[item.marginal for item in self.measurements.items],
-            version=self.manifest.versions["populace"],
-        )
-
     @classmethod
-    def load(cls, folder: Path, manifest: Manifest) -> _ReleaseParts:
+    def load(cls, folder: Path, manifest: Manifest) -> Self:
         statement, record = read_object(folder / "statement.json", inner="record")
         book, text = read_object(folder / "codebook.json", inner="schema")
         total = statement.get("total")
         if not isinstance(total, dict) or not isinstance(total.get("rows"), int) or not isinstance(text, str):
             raise altered_error("statement.json or codebook.json is not one that populace writes")
         found = cls(
+            folder=folder,
             manifest=manifest,
             statement=statement,
             page=read_text(folder / "statement.md"),
@@ -205,120 +161,159 @@ class _ReleaseParts:
             raise altered_error("measurements.json is not one that populace writes")
         return found
 
-    def check_noise(self) -> str:
-        stamps = (self.manifest.stamp, self.statement.get("stamp"), self.codebook.get("stamp"))
-        return check_noise(*stamps, rehearsal=self.record.rehearsal or self.model.rehearsal)
-
-    def check_statement(self) -> str:
-        return check_statement(
-            self.statement,
-            expected=self.expected,
-            page=self.page,
-            expected_page=self.texts["statement.md"],
-            manifest=self.manifest,
-            expected_manifest=self._expected_manifest,
-        )
-
-    def check_codebook(self) -> str:
-        return check_codebook(
-            self.codebook, schema=self.schema, statement=self.expected, form=self.manifest.number
-        )
-
-    def check_parents(self) -> str:
-        released, parents = self.measurements, link_parents(self.statement, files=self.manifest.files)
-        for found, expected, what in (
-            (
-                # The budget was reserved under the schema as it was before domains were learnt.
-                self.schema.declared.digest,
-                self.record.schema_digest,
-                "the codebook's schema is not the one that was paid for",
-            ),
-            (released.schema.digest, self.schema.digest, "the measurements have another schema"),
-            (released.record, self.record, "the measurements come from another run than the statement"),
-            (self.model.measurements_digest, released.digest, "the model was fitted to other measurements"),
-            (self.manifest.parents, parents, "the manifest names other parents"),
-            (self.statement["ledger_entry"], self.record.digest, "the statement names another ledger entry"),
-        ):
-            if found != expected:
-                raise altered_error(what)
-        return "schema → ledger entry → measurements → model → release"
+    @property
+    def measured(self) -> list[Marginal]:
+        return [item.marginal for item in self.measurements.items]
 
     @property
-    def _expected_manifest(self) -> Manifest:
-        """The manifest with everything that follows from the statement written anew."""
-        statement, seed = self.expected, self.manifest.sampling_seed
-        table = next(name for name in TABLE_FILES if name in self.manifest.files)
-        chosen = RowCountOrigin(statement["total"]["origin"]) is RowCountOrigin.CURATOR
-        rows = statement["total"]["rows"] if chosen else None
-        if seed is None:
-            raise altered_error("the manifest has no seed of the rows")
-        command = write_synth_command(
-            statement, seed=seed, rows_asked=rows, table_format=Path(table).suffix[1:]
+    def checks(self) -> dict[str, Check]:
+        stamp, rehearsal = self.statement.get("stamp"), self.record.rehearsal or self.model.rehearsal
+        return {
+            "real noise": lambda: self.check_noise(stamp, rehearsal=rehearsal),
+            "parents": self.check_parents,
+            "statement": lambda: self.check_statement(self._expected_manifest),
+            "budget": lambda: check_budget(self.record),
+            "measurements": lambda: check_measurements_paid(self.measurements),
+            "intervals": lambda: check_intervals(self.folder, measurements=self.measurements),
+            "domains": lambda: check_domains_paid(self.schema, record=self.record),
+            "codebook": self.check_codebook,
+            "rows": lambda: check_rows(
+                self.tables,
+                self.manifest,
+                schema=self.schema,
+                model=self.model,
+                rows=self.statement["total"]["rows"],
+            ),
+        }
+
+    @property
+    def slow_checks(self) -> dict[str, tuple[Check, str]]:
+        skipped = "not redrawn: the rows may not be the model's (--quick)"
+        return {"redrawn": (self.check_redrawn, skipped), **super().slow_checks}
+
+    def state(self) -> Statement:
+        rows, manifest = self.statement["total"]["rows"], self.manifest
+        return compute_statement(
+            self.record,
+            schema=self.schema,
+            answers=MeasuredContent.of(self.measurements),
+            rows=rows,
+            rows_from=RowCountOrigin.of(
+                self.schema,
+                rows=rows,
+                total=self.model.total,
+                asked=manifest.rows_asked,
+                selection=manifest.selection,
+            ),
+            selection=manifest.selection,
+            implicates=manifest.implicates,
+            form=manifest.number,
         )
-        return replace(self.manifest, dataset=statement["dataset"], rows_asked=rows, command=command)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _SyntheticTables:
-    """The synthetic tables of a folder, read once and checked twice."""
-
-    folder: Path
-    manifest: Manifest
-    parts: _ReleaseParts
 
     @cached_property
     def tables(self) -> list[pa.Table]:
-        return read_tables(self.folder, self.manifest, schema=self.parts.schema)
+        """The synthetic tables, read once."""
+        names = list_tables(self.manifest)
+        return [read_table(self.folder / name, schema=self.schema) for name in names]
 
-    def check(self) -> str:
-        rows = self.parts.statement["total"]["rows"]
-        return check_rows(
-            self.tables, self.manifest, schema=self.parts.schema, model=self.parts.model, rows=rows
+    def check_parents(self) -> str:
+        """Refuse parts that do not come from each other."""
+        released, parents = self.measurements, link_parents(self.statement, files=self.manifest.files)
+        # The budget was reserved under the schema as it was before domains were learnt.
+        declared, paid = self.schema.declared.digest, self.record.schema_digest
+        check_links(
+            (
+                (declared, paid, "the codebook's schema is not the one that was paid for"),
+                (released.schema.digest, self.schema.digest, "the measurements have another schema"),
+                (released.record, self.record, "the measurements come from another run than the statement"),
+                (
+                    self.model.measurements_digest,
+                    released.digest,
+                    "the model was fitted to other measurements",
+                ),
+                (self.manifest.parents, parents, "the manifest names other parents"),
+                (
+                    self.statement["ledger_entry"],
+                    self.record.digest,
+                    "the statement names another ledger entry",
+                ),
+            )
         )
+        return "schema → ledger entry → measurements → model → release"
 
-    def redraw(self) -> CheckResult:
-        return check_redrawn(self.tables, self.manifest, schema=self.parts.schema, model=self.parts.model)
+    def check_redrawn(self) -> str:
+        """Draw the rows again, and compare them."""
+        return check_redrawn(self.tables, self.manifest, schema=self.schema, model=self.model)
 
-    def write_again(self) -> CheckResult:
-        return check_rewritten(self.folder, self.manifest, texts=self.parts.texts, write=self._write)
+    def check_written(self) -> str:
+        return check_rewritten(self.folder, self.manifest, texts=self.texts, write=self._write)
 
     def _write(self, place: Path) -> None:
         # Machines differ in the last digits of intervals: those of the file were compared before, and are written.
         beside = read_intervals(self.folder)
-        self.parts.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
-        self.parts.model.write_files(place)
+        self.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
+        self.model.write_files(place)
         for name, table in zip(list_tables(self.manifest), self.tables, strict=True):
             write_table(table, place / name)
 
-    def rebuild_report(self) -> CheckResult:
-        found, released = self.manifest, self.parts
-        if found.sampling_seed is None:
+    @property
+    def _seed(self) -> int:
+        if self.manifest.sampling_seed is None:
             raise altered_error("the manifest has no seed of the rows")
-        release = Release(
-            synthetic=self.tables[0],
-            measurements=released.measurements,
-            model=released.model,
-            seed=found.sampling_seed,
-            rows_asked=found.rows_asked,
-            selection=found.selection,
-            further=tuple(self.tables[1:]),
+        return self.manifest.sampling_seed
+
+    @property
+    def _expected_manifest(self) -> Manifest:
+        """The manifest with everything that follows from the statement written anew."""
+        statement = self.expected
+        chosen = RowCountOrigin(statement["total"]["origin"]) is RowCountOrigin.CURATOR
+        rows = statement["total"]["rows"] if chosen else None
+        command = write_synth_command(
+            statement,
+            seed=self._seed,
+            rows_asked=rows,
+            table_format=Path(list_tables(self.manifest)[0]).suffix[1:],
         )
-        return check_report(self.folder, found, build=release.report, others=describe_differences(found))
+        return replace(self.manifest, dataset=statement["dataset"], rows_asked=rows, command=command)
+
+    def build_report(self) -> str:
+        return Release(
+            synthetic=self.tables[0],
+            measurements=self.measurements,
+            model=self.model,
+            seed=self._seed,
+            rows_asked=self.manifest.rows_asked,
+            selection=self.manifest.selection,
+            further=tuple(self.tables[1:]),
+        ).report()
 
 
 def _check_files(folder: Path, manifest: Manifest) -> str:
-    if manifest.estimated:
-        check_files(folder, manifest, always=REQUIRED_ESTIMATE_FILES, sometimes=(REPORT_FILE,))
-        return f"{len(manifest.files)} files, none missing, none added"
-    if not 1 <= manifest.implicates <= LIMITS.max_implicates:
-        raise altered_error(f"{manifest.implicates} implicates are more than a release can hold, or fewer")
-    listed = set(manifest.files)
-    first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
-    further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
-    if lacking := sorted(further - listed):
-        raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
-    check_files(folder, manifest, always=REQUIRED_FILES, sometimes=(*OPTIONAL_FILES, *further))
-    if len(listed & set(TABLE_FILES)) != 1:
+    """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
+    listed, always, sometimes = set(manifest.files), set(REQUIRED_ESTIMATE_FILES), {REPORT_FILE}
+    if not manifest.estimated:
+        if not 1 <= manifest.implicates <= LIMITS.max_implicates:
+            raise altered_error(
+                f"{manifest.implicates} implicates are more than a release can hold, or fewer"
+            )
+        first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
+        further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
+        if lacking := sorted(further - listed):
+            raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
+        always, sometimes = set(REQUIRED_FILES), {*OPTIONAL_FILES, *further}
+    present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
+    for names, what in (
+        (listed - present, "is listed but missing"),
+        (present - listed, "is not listed"),
+        (always - listed, "belongs to every such release and is not listed"),
+        (listed - always - sometimes, "has no place in a release"),
+    ):
+        if names:
+            wrong = min(names)
+            raise altered_error(f"{wrong if wrong.isprintable() else ascii(wrong)} {what}")
+    for name in sorted(present):
+        check_regular(folder / name)
+    if not manifest.estimated and len(listed & set(TABLE_FILES)) != 1:
         raise altered_error("there is not exactly one synthetic table")
     return f"{len(listed)} files, none missing, none added"
 
@@ -328,3 +323,16 @@ def _check_digests(folder: Path, manifest: Manifest) -> str:
         if digest_file(folder / name) != expected:
             raise altered_error(f"{name} was altered")
     return "every file is as the manifest has it"
+
+
+def _check_booked(folder: Path, manifest: Manifest, *, record: RunRecord, ledger: Ledger) -> str:
+    """Compare a run's record with the ledger's, and a folder with what the ledger has booked for the run."""
+    if ledger.record(record.run) != record:
+        raise altered_error("the ledger has another record of the run, from which another statement follows")
+    booked = ledger.releases(record.run)
+    if not booked:
+        raise Inconclusive("the run is the ledger's, which has no release of it booked")
+    found = {"manifest": digest_file(folder / MANIFEST_FILE), "files": dict(manifest.files)}
+    if found not in [release.to_json() for release in booked]:
+        raise altered_error("it is none of the releases that the ledger has booked for the run")
+    return "the record, the manifest and every file are as the ledger has them"

@@ -23,81 +23,56 @@ from populace.core.untrusted_files import (
 )
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, dump_json, list_versions
 from populace.release.statement.statement import RELEASE_FORMAT
-from populace.release.verify.checks import CheckOutcome, CheckResult, run_check
+from populace.release.verify.checks import Inconclusive
 
-CHECK_NAME = "written"
 REPORT_FILE = "report.html"
 
 
 def check_rewritten(
-    folder: Path, manifest: Manifest, *, texts: Mapping[str, str], write: Callable[[Path], None] | None = None
-) -> CheckResult:
+    folder: Path, manifest: Manifest, *, texts: Mapping[str, str], write: Callable[[Path], None] | None
+) -> str:
     """Compare every file but the report with what is written again: `texts`, and whatever `write` puts in a folder.
 
     Texts of the current format have one spelling. Other bytes of older formats, or of a library whose version or
     build may be another, show nothing: they are unknown, unless something that is never written is found.
     """
-    unsure: list[str] = []
-
-    def compare() -> str:
-        found = {name: _digest(text) for name, text in texts.items()}
-        if write is not None:
-            found |= _rewrite(write, folder=folder)
-        differing = [name for name in sorted(found) if found[name] != manifest.files[name]]
-        if read_text(folder / MANIFEST_FILE) != dump_json(manifest.to_json()):
-            differing.append(MANIFEST_FILE)
-        for name in differing:
-            if manifest.number == RELEASE_FORMAT and _has_one_spelling(name, manifest):
-                raise altered_error(f"{name} is not written as populace writes what it holds")
-        unsure.extend(differing)
+    found = {name: _digest(text) for name, text in texts.items()}
+    if write is not None:
+        found |= _rewrite(write, folder=folder)
+    differing = [name for name in sorted(found) if found[name] != manifest.files[name]]
+    if read_text(folder / MANIFEST_FILE) != dump_json(manifest.to_json()):
+        differing.append(MANIFEST_FILE)
+    if not differing:
         return "written again, every file has the same bytes"
-
-    done = run_check(CHECK_NAME, compare)
-    if not unsure:
-        return done
     if manifest.number != RELEASE_FORMAT:
-        detail = (
-            f"words not compared: {unsure[0]} is of format {manifest.number}, and today's words are others"
+        raise Inconclusive(
+            f"words not compared: {differing[0]} is of format {manifest.number}, and today's words are others"
         )
-    else:
-        detail = (
-            f"not written again: here {unsure[0]} gets other bytes, as other builds of a library may write"
-        )
-    return CheckResult(name=CHECK_NAME, outcome=CheckOutcome.UNKNOWN, detail=detail)
+    for name in differing:
+        if _has_one_spelling(name, manifest):
+            raise altered_error(f"{name} is not written as populace writes what it holds")
+    raise Inconclusive(
+        f"not written again: here {differing[0]} gets other bytes, as other builds of a library may write"
+    )
 
 
-def check_report(folder: Path, manifest: Manifest, *, build: Callable[[], str], others: str) -> CheckResult:
+def check_report(folder: Path, manifest: Manifest, *, build: Callable[[], str], others: str) -> str:
     """Build the report again from the folder, and compare it.
 
     `others` says in words which conditions are not those of the release: with these, another report shows nothing.
     """
-    unsure: list[str] = []
-
-    def compare() -> str:
-        page, again = read_text(folder / REPORT_FILE), build()
-        if page == again:
-            return "built again from the folder, it is the same"
-        if manifest.number != RELEASE_FORMAT:
-            unsure.append(f"it is of format {manifest.number}")
-        elif others:
-            unsure.append(f"it was made with {others}")
-        elif _differs_in_script_only(page, again):
-            unsure.append("it holds the scripts of another version of vl-convert")
-        else:
-            raise altered_error("report.html is not the report of this folder")
-        return ""
-
-    done = run_check("report", compare)
-    if not unsure:
-        return done
-    detail = f"report not rebuilt: {unsure[0]}, and here another report is made"
-    return CheckResult(name="report", outcome=CheckOutcome.UNKNOWN, detail=detail)
-
-
-def skip_report() -> CheckResult:
-    """Return that nobody tried."""
-    detail = "report not rebuilt: it may hold anything (--quick)"
-    return CheckResult(name="report", outcome=CheckOutcome.UNKNOWN, detail=detail)
+    page, again = read_text(folder / REPORT_FILE), build()
+    if page == again:
+        return "built again from the folder, it is the same"
+    if manifest.number != RELEASE_FORMAT:
+        reason = f"it is of format {manifest.number}"
+    elif others:
+        reason = f"it was made with {others}"
+    elif _differs_in_script_only(page, again):
+        reason = "it holds the scripts of another version of vl-convert"
+    else:
+        raise altered_error("report.html is not the report of this folder")
+    raise Inconclusive(f"report not rebuilt: {reason}, and here another report is made")
 
 
 def _digest(text: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from populace.core.untrusted_files import (
     altered_error,
@@ -18,15 +17,12 @@ from populace.core.untrusted_files import (
 )
 from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS, STEPS
 from populace.privacy.accounting.mechanisms import Mechanism, mechanism_from_json
-from populace.privacy.ledger.run_record import RunRecord
 from populace.release.estimates_bundle import Estimates
 from populace.release.manifest import Manifest, link_estimate_parents, write_estimate_command
-from populace.release.release_files import write_statement_texts
 from populace.release.statement.statement import Statement
-from populace.release.verify.checks import CheckOutcome, CheckResult, check_budget, run_check
-from populace.release.verify.verify_bytes import REPORT_FILE, check_report, check_rewritten, skip_report
-from populace.release.verify.verify_rows import describe_differences
-from populace.release.verify.verify_statement import check_codebook, check_noise, check_statement
+from populace.release.verify.checks import check_budget
+from populace.release.verify.folder_contents import Check, FolderContents, check_links
+from populace.release.verify.verify_bytes import check_rewritten
 from populace.survey.answer_queries import answer_queries
 from populace.survey.estimate_result import Estimate
 from populace.survey.survey_transcript import SurveyReplay
@@ -47,55 +43,16 @@ _BOOKED = {
 _DERIVED = {"stamp": None, "schema_digest": None, "ledger_entry": None}
 
 
-def check_estimates(
-    folder: Path, manifest: Manifest, *, quick: bool
-) -> tuple[RunRecord | None, list[CheckResult]]:
-    """Check what the files of a folder say, after their names and digests."""
-    loaded: list[_EstimateParts] = []
-
-    def load() -> str:
-        loaded.append(_EstimateParts.load(folder, manifest))
-        return "every file can be read"
-
-    first = run_check("contents", load)
-    if not first.passed:
-        return None, [first]
-    parts, found = loaded[0], loaded[0].found
-    checks = [
-        run_check("real noise", parts.check_noise),
-        run_check("parents", parts.check_parents),
-        run_check("statement", parts.check_statement),
-        run_check("budget", lambda: check_budget(found.record)),
-        run_check("answers", lambda: _check_answers(found)),
-        run_check("estimates", lambda: _check_recomputed(found, table=parts.table)),
-        run_check("codebook", parts.check_codebook),
-    ]
-    if all(check.passed for check in checks):
-        texts = found.estimate_texts() | parts.statement_texts
-        checks.append(check_rewritten(folder, manifest, texts=texts))
-    if REPORT_FILE in manifest.files and quick:
-        checks.append(skip_report())
-    elif REPORT_FILE in manifest.files and all(check.outcome is not CheckOutcome.FAILED for check in checks):
-        checks.append(
-            check_report(folder, manifest, build=found.report, others=describe_differences(manifest))
-        )
-    return found.record, checks
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _EstimateParts:
+class EstimateContents(FolderContents):
     """The files of a folder of estimates, and what should be in them."""
 
-    manifest: Manifest
     found: Estimates
-    statement: Any
-    codebook: Any
     saved: dict[str, Any]
-    page: str
     table: str
 
     @classmethod
-    def load(cls, folder: Path, manifest: Manifest) -> _EstimateParts:
+    def load(cls, folder: Path, manifest: Manifest) -> Self:
         statement, _ = read_object(folder / "statement.json", inner="record")
         codebook, _ = read_object(folder / "codebook.json", inner="schema")
         saved, _ = read_object(folder / "estimates.json", inner="answers")
@@ -105,77 +62,67 @@ class _EstimateParts:
             if not same_json({**saved, **_DERIVED}, {**found.to_json(), **_DERIVED}):
                 raise altered_error("estimates.json is not one that populace writes")
         return cls(
+            folder=folder,
             manifest=manifest,
-            found=found,
             statement=statement,
-            codebook=codebook,
-            saved=saved,
             page=page,
+            codebook=codebook,
+            schema=found.schema,
+            record=found.record,
+            found=found,
+            saved=saved,
             table=table,
         )
 
-    @cached_property
-    def expected(self) -> Statement:
-        """The statement that follows from the record."""
+    @property
+    def checks(self) -> dict[str, Check]:
+        stamp, rehearsal = self.saved.get("stamp"), self.record.rehearsal
+        return {
+            "real noise": lambda: self.check_noise(stamp, rehearsal=rehearsal),
+            "parents": self.check_parents,
+            "statement": lambda: self.check_statement(self._expected_manifest),
+            "budget": lambda: check_budget(self.record),
+            "answers": lambda: _check_answers(self.found),
+            "estimates": lambda: _check_recomputed(self.found, table=self.table),
+            "codebook": self.check_codebook,
+        }
+
+    def state(self) -> Statement:
         return self.found.state(form=self.manifest.number)
 
-    @cached_property
-    def statement_texts(self) -> dict[str, str]:
-        """The texts that follow from the record, as they are written."""
-        return write_statement_texts(
-            self.expected, schema=self.found.schema, version=self.manifest.versions["populace"]
-        )
+    def build_report(self) -> str:
+        return self.found.report()
 
-    def check_noise(self) -> str:
-        stamps = (self.manifest.stamp, self.saved.get("stamp"), self.codebook.get("stamp"))
-        return check_noise(*stamps, rehearsal=self.found.record.rehearsal)
-
-    def check_statement(self) -> str:
-        expected_manifest = replace(
-            self.manifest,
-            dataset=self.expected["dataset"],
-            command=write_estimate_command(self.expected),
-            # No rows were drawn.
-            sampling_seed=None,
-            rows_asked=None,
-            selection=None,
-            implicates=1,
-            drawing=None,
-            arithmetic=None,
-        )
-        return check_statement(
-            self.statement,
-            expected=self.expected,
-            page=self.page,
-            expected_page=self.statement_texts["statement.md"],
-            manifest=self.manifest,
-            expected_manifest=expected_manifest,
-        )
-
-    def check_codebook(self) -> str:
-        return check_codebook(
-            self.codebook, schema=self.found.schema, statement=self.expected, form=self.manifest.number
-        )
+    def check_written(self) -> str:
+        texts = self.found.estimate_texts() | self.texts
+        return check_rewritten(self.folder, self.manifest, texts=texts, write=None)
 
     def check_parents(self) -> str:
-        record, schema = self.found.record, self.found.schema
-        for one, other, what in (
-            (schema.digest, record.schema_digest, "the codebook's schema is not the one that was paid for"),
-            (self.saved.get("schema_digest"), schema.digest, "the estimates have another schema"),
+        """Refuse estimates that do not come from the record and the schema."""
+        entry, parents = self.saved.get("ledger_entry"), link_estimate_parents(self.expected)
+        paid = self.record.schema_digest
+        check_links(
             (
-                self.saved.get("ledger_entry"),
-                record.digest,
-                "the estimates come from another run than the statement",
-            ),
-            (
-                self.manifest.parents,
-                link_estimate_parents(self.expected),
-                "the manifest names other parents",
-            ),
-        ):
-            if one != other:
-                raise altered_error(what)
+                (self.schema.digest, paid, "the codebook's schema is not the one that was paid for"),
+                (self.saved.get("schema_digest"), self.schema.digest, "the estimates have another schema"),
+                (entry, self.record.digest, "the estimates come from another run than the statement"),
+                (self.manifest.parents, parents, "the manifest names other parents"),
+            )
+        )
         return "schema → ledger entry → estimates"
+
+    @property
+    def _expected_manifest(self) -> Manifest:
+        """The manifest with everything that follows from the statement written anew: no rows were drawn."""
+        return Manifest(
+            number=self.manifest.number,
+            stamp=self.manifest.stamp,
+            dataset=self.expected["dataset"],
+            command=write_estimate_command(self.expected),
+            versions=self.manifest.versions,
+            parents=self.manifest.parents,
+            files=self.manifest.files,
+        )
 
 
 def _check_answers(found: Estimates) -> str:
@@ -211,8 +158,8 @@ def _check_recomputed(found: Estimates, *, table: str) -> str:
 
 
 def _are_same(one: Estimate, other: Estimate) -> bool:
-    first, second = one.to_json(), other.to_json()
-    return all(_are_close(first[key], second[key]) for key in first)
+    second = other.to_json()
+    return all(_are_close(value, second[key]) for key, value in one.to_json().items())
 
 
 def _are_close(one: Any, other: Any) -> bool:

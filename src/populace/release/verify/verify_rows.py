@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from populace.core.untrusted_files import altered_error, check_memory
 from populace.inference.constraints.conditional_model import ConditionalModel, condition_model
@@ -13,25 +17,20 @@ from populace.inference.model import Model
 from populace.release.manifest import TABLE_FILES, Manifest, list_table_files, list_versions
 from populace.release.row_selection import RowSelection
 from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic, draw_tables
-from populace.release.table_files import read_table
-from populace.release.verify.checks import CheckOutcome, CheckResult, run_check
-from populace.release.verify.verify_values import find_column_outside
+from populace.release.verify.checks import Inconclusive
+from populace.schema.codec.datetime_codec import parse_temporal
 from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.columns.date_columns import TemporalColumn
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn, numeric_special_codes
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # A share is told to six digits, and two machines may sum it in another order.
 SHARE_TOLERANCE = 1e-4
 # The versions that decide which rows a seed draws.
 DECISIVE_VERSIONS = ("populace", "numpy", "python")
-
-
-def read_tables(folder: Path, manifest: Manifest, *, schema: Schema) -> list[pa.Table]:
-    """Return the tables of all implicates."""
-    return [read_table(folder / name, schema=schema) for name in list_tables(manifest)]
 
 
 def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model, rows: int) -> str:
@@ -57,42 +56,25 @@ def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
     return f"{number}{rows} rows, all within the codebook{kept}{some}"
 
 
-def check_redrawn(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model) -> CheckResult:
+def check_redrawn(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model) -> str:
     """Draw the rows again from the model and the seed, and compare them.
 
     Other rows are a failure where everything that decides about them is as it was, and otherwise unknown: a field
     that names another version cannot turn them into the rows that the model gives.
     """
-    differing: list[str] = []
-
-    def redraw() -> str:
-        differing.extend(_find_differing(tables, manifest, schema=schema, model=model))
-        if differing:
-            raise altered_error(f"{differing[0]} does not hold the rows that the model and the seed give")
-        return "model and seed give the same rows again"
-
-    found = run_check("redrawn", redraw)
-    if found.passed and not (manifest.number == 1 or manifest.drawing in range(1, DRAWING_RULES + 1)):
+    differing = next(_find_differing(tables, manifest, schema=schema, model=model), None)
+    if differing is None:
+        if manifest.number == 1 or manifest.drawing in range(1, DRAWING_RULES + 1):
+            return "model and seed give the same rows again"
         # Equal rows do not make known what the manifest says of them.
-        detail = f"drawn by rules {manifest.drawing or 'unknown'}, and this version knows those up to {DRAWING_RULES}"
-        return CheckResult(name="redrawn", outcome=CheckOutcome.UNKNOWN, detail=detail)
-    others = describe_differences(manifest) if differing else ""
-    if not others:
-        return found
-    return CheckResult(
-        name="redrawn",
-        outcome=CheckOutcome.UNKNOWN,
-        detail=f"not redrawn: {differing[0]} was made with {others}, and here model and seed give other rows",
-    )
-
-
-def skip_redrawing() -> CheckResult:
-    """Return that nobody tried."""
-    return CheckResult(
-        name="redrawn",
-        outcome=CheckOutcome.UNKNOWN,
-        detail="not redrawn: the rows may not be the model's (--quick)",
-    )
+        raise Inconclusive(
+            f"drawn by rules {manifest.drawing or 'unknown'}, and this version knows those up to {DRAWING_RULES}"
+        )
+    if others := describe_differences(manifest):
+        raise Inconclusive(
+            f"not redrawn: {differing} was made with {others}, and here model and seed give other rows"
+        )
+    raise altered_error(f"{differing} does not hold the rows that the model and the seed give")
 
 
 def describe_differences(manifest: Manifest) -> str:
@@ -164,3 +146,56 @@ def _parse_filter(selection: RowSelection | None, *, schema: Schema, model: Mode
             f"the model has another share of rows where {where.text} than the statement gives"
         )
     return where
+
+
+def find_column_outside(table: pa.Table, *, schema: Schema) -> str | None:
+    """Return the first column with a value outside its domain, or None if there is none."""
+    return next(
+        (name for name, column in schema.columns.items() if not is_within_domain(column, table[name])), None
+    )
+
+
+def is_within_domain(column: Column, values: pa.ChunkedArray[Any]) -> bool:
+    """Say whether every value is a value, a missing code or the declared code for everything else.
+
+    Encoding cannot answer this: it maps whatever it meets into the domain.
+
+    >>> from populace.schema.columns.numeric_columns import IntegerColumn
+    >>> age = IntegerColumn(name="age", min=0, max=99)
+    >>> is_within_domain(age, pa.chunked_array([[17, None]])), is_within_domain(age, pa.chunked_array([[17, 120]]))
+    (True, False)
+    """
+    declared = [*(column.values if isinstance(column, CategoricalColumn) else ()), *column.specials]
+    if values.null_count and "" not in declared:
+        return False
+    values = values.drop_null()
+    written = pa.types.is_string(values.type)
+    if isinstance(column, CategoricalColumn):
+        known = (
+            pa.array(declared, pa.string())
+            if written
+            else pa.array([float(text) for text in declared if text], pa.float64())
+        )
+        return bool(pc.all(pc.is_in(values.cast(known.type), known), min_count=0).as_py())
+    if written:
+        # A column of numbers or dates that has words among its special codes is written as text.
+        values = values.filter(pc.invert(pc.is_in(values, pa.array(declared, pa.string()))))
+    if isinstance(column, TemporalColumn):
+        numbers = parse_temporal(column, values.combine_chunks())
+    else:
+        try:
+            numbers = (pc.cast(values, pa.float64()) if written else values).to_numpy().astype(np.float64)
+        except pa.ArrowInvalid:
+            return False
+    specials = [float(value) for value in numeric_special_codes(column).values()]
+    return bool((_are_within_ends(column, numbers) | np.isin(numbers, specials)).all())
+
+
+def _are_within_ends(column: Column, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    if isinstance(column, StepColumn):
+        whole = numbers == np.floor(numbers)
+        return np.asarray(whole & (numbers >= float(column.min)) & (numbers <= float(column.max)))
+    if isinstance(column, DecimalColumn):
+        low, high = float(column.edges[0]), float(column.edges[-1])
+        return np.asarray((numbers >= low) & (numbers <= high))
+    return np.zeros(len(numbers), dtype=np.bool_)

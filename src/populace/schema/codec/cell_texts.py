@@ -105,16 +105,13 @@ def to_texts(cells: Array) -> Array:
     if _unwrap_type(cells) is not None:
         values, places = find_distinct(cells)
         return pc.take(to_texts(values), pa.array(places, mask=places < 0))
+    cells = _encodable(cells)
     kind = cells.type
-    if has_no_text(kind):
-        return pa.nulls(len(cells), pa.string())
     if _is_written(kind):
         # Files may hold bytes that are no text in columns of texts: Arrow does not look.
         return _decode_bytes(cells)
-    if pa.types.is_decimal(kind):
-        return _format_numbers(cells.cast(pa.float64(), safe=False))
     if pa.types.is_floating(kind):
-        return _format_numbers(cells.cast(pa.float32()) if pa.types.is_float16(kind) else cells)
+        return _format_numbers(cells)
     if pa.types.is_temporal(kind):
         return _format_temporal_cells(cells)
     return cells.cast(pa.string())
@@ -198,9 +195,12 @@ def _positions(indices: Array) -> Integers:
 
 def _is_written(kind: pa.DataType) -> bool:
     """Say whether cells of a type are texts, or bytes that may be texts."""
-    texts_too = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    whole = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
-    return bool(texts_too or whole or pa.types.is_fixed_size_binary(kind))
+    plain = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(plain or _is_large(kind))
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
 
 
 def _format_temporal_cells(cells: Array) -> Array:
@@ -260,7 +260,7 @@ def _decode_bytes(cells: Array) -> Array:
 
     A cell that is longer than `LIMITS.max_cell_bytes` is no text.
     """
-    raw = _bytes(cells)
+    raw = cells.cast(pa.large_binary() if _is_large(cells.type) else pa.binary())
     long = pc.fill_null(pc.greater(pc.binary_length(raw), LIMITS.max_cell_bytes), False)
     if pc.any(long).as_py():
         raw = pc.if_else(long, pa.scalar(None, raw.type), raw)
@@ -271,16 +271,6 @@ def _decode_bytes(cells: Array) -> Array:
         return pa.array(
             [None if cell is None else _decode_cell(cell) for cell in raw.to_pylist()], pa.string()
         )
-
-
-def _bytes(cells: Array) -> Array:
-    """Return texts or bytes as bytes that Arrow can work with, however many there are."""
-    kind = cells.type
-    if pa.types.is_string(kind) or pa.types.is_fixed_size_binary(kind):
-        return cells.cast(pa.binary())
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return cells.cast(pa.binary_view()).cast(pa.large_binary())
-    return cells.cast(pa.large_binary()) if pa.types.is_large_string(kind) else cells
 
 
 def _decode_cell(cell: bytes) -> str:
@@ -298,7 +288,7 @@ def _encodable(values: Array) -> Array:
     if has_no_text(kind):
         return pa.nulls(len(values), pa.string())
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        return _bytes(values)
+        return values.cast(pa.binary_view()).cast(pa.large_binary())
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     if pa.types.is_decimal(kind):

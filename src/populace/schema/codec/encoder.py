@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,14 @@ class Encoder:
 
     def __init__(self, column: Column) -> None:
         column = fill_unknown_domain(column)
-        self._type = code_dtype(column.size)
+        self._type = np.min_scalar_type(column.size - 1)
         self._other = column.other_code
         values = column.values if isinstance(column, CategoricalColumn) else ()
         known = (*values, *column.specials)
         first = column.size - len(known)
-        self._exact = _TextLookup({text: first + place for place, text in enumerate(known)})
-        spellings = _spellings(known, first=first)
+        codes = {text: first + place for place, text in enumerate(known)}
+        self._exact = _TextLookup(codes)
+        spellings = _spellings(codes)
         self._loose = _TextLookup(spellings)
         self._empty = spellings.get("", column.other_code)
         self._bins = BinLookup(column) if isinstance(column, StepColumn | DecimalColumn) else None
@@ -94,15 +95,6 @@ def encode_values(column: Column, values: Array, *, decimal: str = ".") -> Codes
     return Encoder(column)(values, decimal=decimal)
 
 
-def code_dtype(size: int) -> np.dtype[np.unsignedinteger[Any]]:
-    """Return the smallest unsigned type that holds the codes 0 … size − 1.
-
-    >>> code_dtype(256), code_dtype(257)
-    (dtype('uint8'), dtype('uint16'))
-    """
-    return np.dtype(np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32)
-
-
 class _TextLookup:
     """Texts with their codes."""
 
@@ -126,9 +118,9 @@ class BinLookup:
         self._step: int | None = None
         if isinstance(column, DecimalColumn):
             self._starts = _decimal_starts(column)
-            self._low, self._high = float(column.edges[0]), float(column.edges[-1])
+            self.low, self.high = float(column.edges[0]), float(column.edges[-1])
         else:
-            self._low, self._high = float(column.min), float(column.max)
+            self.low, self.high = float(column.min), float(column.max)
             if isinstance(column.starts, range):
                 self._step = column.starts.step
             else:
@@ -153,19 +145,19 @@ class BinLookup:
 
     def codes(self, values: Floats) -> Integers:
         """Return the bin of each number; special numbers have codes of their own."""
-        held = np.clip(values, self._low, self._high)
+        held = np.clip(values, self.low, self.high)
         valid = held == values
         if self._below:
-            valid |= values < self._low
+            valid |= values < self.low
         if self._above:
-            valid |= values > self._high
+            valid |= values > self.high
         if self._whole:
             valid &= values == np.floor(values)
-        held = np.where(valid, held, self._low)
+        held = np.where(valid, held, self.low)
         if self._step is None:
             levels = np.searchsorted(self._starts, held, side="right") - 1
         else:
-            levels = (held.astype(np.int64) - int(self._low)) // self._step
+            levels = (held.astype(np.int64) - int(self.low)) // self._step
         codes = np.where(valid, levels, _NONE)
         if len(self._special_values):
             place = np.searchsorted(self._special_values, values).clip(max=len(self._special_values) - 1)
@@ -182,15 +174,15 @@ def _decimal_starts(column: DecimalColumn) -> Floats:
     return np.array([*starts, float(column.edges[-1])] if top else starts)
 
 
-def _spellings(known: Sequence[str], *, first: int) -> dict[str, int]:
+def _spellings(known: Mapping[str, int]) -> dict[str, int]:
     """Return other texts that mean a known one: without blanks, as a bare number, in lower case for booleans.
 
     A text that is known itself is never taken for another one; of two candidates the first declared wins.
     """
-    codes = {text: first + place for place, text in enumerate(known)}
+    codes = dict(known)
     if not known:
         return codes
-    for text, form in zip(known, trim_texts(texts_to_arrow(known)).to_pylist(), strict=True):
+    for text, form in zip(known, trim_texts(texts_to_arrow(list(known))).to_pylist(), strict=True):
         codes.setdefault(form, codes[text])
     values = [parse_number(text) for text in known]
     floats = pa.array([None if value is None else float(value) for value in values], pa.float64())

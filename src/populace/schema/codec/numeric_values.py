@@ -37,14 +37,13 @@ class NumericValues:
             raise TypeError(f"column {name!r} has no numbers")
         self._column = column
         self._bins = BinLookup(column)
-        low, high = column.bounds(0)[0], column.bounds(column.levels - 1)[1]
-        self._ends = float(low), float(high)
 
     def __call__(self, cells: Array, *, codes: Mapping[str, npt.NDArray[Any]], decimal: str = ".") -> Floats:
         """Return the numbers of rows, from their cells and the codes that they have in the end."""
         values = self._read(cells, decimal=decimal)
         own = join_variables(self._column, codes)
-        held = np.where(self._bins.codes(values) == own, np.clip(values, *self._ends), np.nan)
+        inside = np.clip(values, self._bins.low, self._bins.high)
+        held = np.where(self._bins.codes(values) == own, inside, np.nan)
         moved = np.flatnonzero(np.isnan(held) & (own < self._column.levels))
         if len(moved):
             levels, places = np.unique(own[moved], return_inverse=True)

@@ -52,11 +52,6 @@ class RuleRepair:
             (group, [rule for rule in book.rules.rules if rule.clique[0] in group]) for group in book.groups
         ]
 
-    @property
-    def repaired_variables(self) -> frozenset[str]:
-        """The variables whose codes may change."""
-        return frozenset(self._classes)
-
     def __call__(self, codes: Mapping[str, Codes]) -> Held:
         """Return the codes of rows that keep all rules."""
         held = {name: np.array(codes[name]) if name in self._classes else codes[name] for name in codes}

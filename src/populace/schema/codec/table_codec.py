@@ -68,14 +68,8 @@ class TableCodec:
 
     def enforce(self, codes: CodeArrays) -> dict[str, npt.NDArray[Any]]:
         """Return codes of rows that keep the schema's rules; a row that does is left as it is."""
-        if self._repair is None:
-            return dict(codes)
-        kept = self._repair(codes)
-        for column in self._columns.values():
-            if len(column.variables) > 1 and column.variables[0].name in self._repair.repaired_variables:
-                # A row that became special has no remainder any more.
-                kept |= split_variables(column, join_variables(column, kept))
-        return kept
+        # A row that became special has no remainder any more.
+        return dict(codes) if self._repair is None else self.normalize(self._repair(codes))
 
     def decode(self, codes: CodeArrays, *, rng: np.random.Generator) -> pa.Table:
         """Return rows in the schema's own values and types; inside a bin a value is drawn uniformly."""

@@ -9,13 +9,14 @@ import numpy as np
 from populace.schema.codec.cell_texts import Floats, Integers, Numbers
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import DecimalColumn
-from populace.schema.columns.range_columns import StepColumn
+from populace.schema.columns.range_columns import BinDensity, RangeColumn, StepColumn
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 
 # A bin is drawn in steps of at most this part of its width; more digits would claim what nobody knows.
 _FINENESS = 1000
 # Up to here every whole number and its quotient by a power of ten is a float of its own.
 _TELLABLE = 10**15
+_RAKING_ROUNDS = 60
 
 
 def draw_values(column: Column, levels: Integers, *, rng: np.random.Generator) -> Numbers:
@@ -26,18 +27,99 @@ def draw_values(column: Column, levels: Integers, *, rng: np.random.Generator) -
     if not isinstance(column, DecimalColumn | StepColumn):
         raise TypeError(f"a {column.kind} column has no numbers to draw")
     if column.density is not None and column.density.known:
-        units = column.density.draw(column, levels, rng=rng)
+        units = _draw_units(column, column.density, levels, rng=rng)
         unit = column.density.unit
         return _quotients(units, unit) if isinstance(column, DecimalColumn) else units * int(unit)
     if isinstance(column, DecimalColumn):
         return _draw_decimals(column, levels, rng=rng)
     if isinstance(column.starts, range):
+        # A column of single numbers may have billions of them.
         first = column.min + levels * column.starts.step
         last = np.minimum(first + column.starts.step - 1, column.max)
     else:
-        starts = np.array([*column.starts, column.max + 1], dtype=np.int64)
+        starts = column.starts_in_units(Fraction(1))
         first, last = starts[levels], starts[levels + 1] - 1
     return rng.integers(first, last, endpoint=True) if column.binned else first
+
+
+def _draw_units(
+    column: RangeColumn, density: BinDensity, levels: Integers, *, rng: np.random.Generator
+) -> Integers:
+    """Return one value for each bin, in units of the density.
+
+    The rows of a bin are spread over its density as evenly as whole rows can be: sorted by value, each comes from
+    its own equal part of it. Which row gets which is random.
+    """
+    classes = column.heaping_classes(density.steps)
+    starts, edges = np.array(density.starts, dtype=np.int64), column.starts_in_units(density.unit)
+    stretch_bins = np.searchsorted(edges, starts, side="right") - 1
+    sizes = classes.sizes(starts, np.append(starts[1:], edges[-1]))
+    # For every stretch and class with a value in it: bin, first unit, class, share of the bin, values.
+    place, kinds = np.nonzero(sizes)
+    bins, first, held = stretch_bins[place], starts[place], sizes[place, kinds]
+    shares = _rake(
+        sizes.astype(np.float64),
+        np.array(density.weights, dtype=np.float64),
+        np.array(density.class_weights, dtype=np.float64),
+        bins=stretch_bins,
+    )[place, kinds]
+    whole = np.bincount(bins, weights=shares, minlength=column.levels)[bins]
+    ends = np.cumsum(shares)
+    final = np.flatnonzero(np.diff(bins, append=-1))
+    ends -= np.concatenate([[0.0], ends[final[:-1]]])[bins]
+    # A bin ends with its last cell above 0 at exactly 1, so that no point falls behind it.
+    ends /= ends[final][bins]
+    lows = ends - shares / whole
+    order = rng.permutation(len(levels))
+    order = order[np.argsort(levels[order], kind="stable")]
+    mine = levels[order]
+    counts = np.bincount(levels, minlength=column.levels)
+    rank = np.arange(len(levels)) - (np.cumsum(counts) - counts)[mine]
+    points = np.minimum((rank + rng.random(len(levels))) / counts[mine], 1 - 2**-40)
+    cells = _first_above(ends, points, first=np.append(0, final[:-1] + 1)[mine], last=final[mine])
+    part = (points - lows[cells]) / (ends - lows)[cells]
+    places = np.clip((part * held[cells]).astype(np.int64), 0, held[cells] - 1)
+    drawn = np.empty(len(levels), dtype=np.int64)
+    drawn[order] = classes.values(kinds[cells], first[cells], places)
+    return drawn
+
+
+def _first_above(ends: Floats, points: Floats, *, first: Integers, last: Integers) -> Integers:
+    """Return for every point the first place from `first` to `last` whose end is above it; the last one's is."""
+    while (first < last).any():
+        middle = (first + last) // 2
+        after = ends[middle] <= points
+        first, last = np.where(after, middle + 1, first), np.where(after, last, middle)
+    return first
+
+
+def _rake(held: Floats, weights: Floats, class_weights: Floats, *, bins: Integers) -> Floats:
+    """Return shares of stretches and classes with given sums of both, otherwise spread evenly over the values.
+
+    Found by raking rows and columns in turn (Deming and Stephan 1940); where they cannot agree, stretches win.
+    """
+    sizes = np.zeros(class_weights.shape)
+    np.add.at(sizes, bins, held)
+    # A bin of which nothing is known is drawn evenly.
+    total = np.bincount(bins, weights=weights, minlength=len(class_weights))
+    weights = np.where(total[bins] > 0, weights, held.sum(axis=1))
+    total = np.bincount(bins, weights=weights, minlength=len(class_weights))
+    class_weights = np.where(sizes > 0, class_weights, 0.0)
+    unknown = class_weights.sum(axis=1) <= 0
+    class_weights[unknown] = sizes[unknown]
+    class_weights *= (total / class_weights.sum(axis=1))[:, None]
+    shares = np.where(class_weights[bins] > 0, held, 0.0)
+    # A stretch none of whose classes has weight keeps all its values.
+    bare = (shares.sum(axis=1) <= 0) & (weights > 0)
+    shares[bare] = held[bare]
+    for _ in range(_RAKING_ROUNDS):
+        sums = np.zeros(class_weights.shape)
+        np.add.at(sums, bins, shares)
+        weighted = (sums > 0) & (class_weights > 0)
+        shares *= np.divide(class_weights, sums, out=np.ones(sums.shape), where=weighted)[bins]
+        sums = shares.sum(axis=1)
+        shares *= np.divide(weights, sums, out=np.zeros(len(bins)), where=sums > 0)[:, None]
+    return shares
 
 
 def _quotients(units: Integers, unit: Fraction) -> Floats:

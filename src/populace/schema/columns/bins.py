@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
@@ -46,11 +45,6 @@ def check_range(name: str, low: int | Fraction, high: int | Fraction) -> None:
     """Refuse a range that ends before it begins."""
     if low > high:
         raise SchemaError(f"column {name!r}: min {low} is above max {high}.", hint="swap them")
-
-
-def is_increasing(starts: Sequence[int]) -> bool:
-    """Say whether every start is above the one before."""
-    return starts.step > 0 if isinstance(starts, range) else all(a < b for a, b in pairwise(starts))
 
 
 def to_range(starts: Sequence[int], *, stop: int) -> range | tuple[int, ...]:

@@ -173,10 +173,9 @@ class Column(ABC):
             )
 
     def _check_texts(self) -> None:
-        check_texts(self.name, [self.name, *self.missing, self.other or "", *self.labels.values()])
-        check_texts(
-            self.name, [self.universe or "", self.outside or "", self.parent or "", *self.function_of]
-        )
+        single = [text or "" for text in (self.name, self.other, self.universe, self.outside, self.parent)]
+        listed = [*self.missing, *self.labels.values(), *self.function_of]
+        check_texts(self.name, single + listed)
         check_texts(self.name, [part for key, value in self.map.items() for part in (*key, value)])
 
     def _check_outside(self) -> None:
@@ -311,10 +310,6 @@ class CategoricalColumn(Column):
     def level(self, text: str) -> int | None:
         """Return the position of a value, or None."""
         return self.places.get(text)
-
-    def in_domain(self, texts: Iterable[str]) -> set[str]:
-        """Return those of some texts that are values."""
-        return {text for text in texts if text in self.places}
 
     def _value_range(self) -> Iterable[Fraction | None]:
         return [parse_number(value) for value in self.values if value]

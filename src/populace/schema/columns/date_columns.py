@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from fractions import Fraction
+from itertools import takewhile
 from typing import ClassVar
 
 from populace.core.errors import SchemaError
@@ -124,10 +125,9 @@ class TemporalColumn(StepColumn):
                 f"is a {self.kind}, and its format {self.format!r} says more.",
                 hint='leave it out of the format, or declare kind = "datetime"',
             )
-        needed = ["HI"] if isinstance(self, TimeColumn) else ["Yy"]
-        order = [*(["Yy", "mbB", "d"] if not isinstance(self, TimeColumn) else []), "HI", "M", "S"]
+        order = [*([] if isinstance(self, TimeColumn) else ["Yy", "mbB", "d"]), "HI", "M", "S"]
         given = [bool(known & {*names}) for names in order]
-        if not known & {*needed[0]} or sorted(given, reverse=True) != given:
+        if not given[0] or sorted(given, reverse=True) != given:
             raise self.error(
                 f": its format {self.format!r} leaves a gap.",
                 hint="write year, month, day, hour, minute, second in full as far as the format goes",
@@ -218,15 +218,10 @@ def compute_calendar_starts(
     """Return the starts of bins of so many calendar units; the first bin begins at `first`, cut short."""
     begin = date(1970, 1, 1) + timedelta(days=first * kind.unit // DAY_SECONDS)
     place = (begin.year * 12 + begin.month - 1) // months * months
-    starts = [first]
-    while True:
-        place += months * times
-        if place >= 10_000 * 12:
-            return starts
-        start = (date(place // 12, place % 12 + 1, 1) - date(1970, 1, 1)).days * DAY_SECONDS // kind.unit
-        if start > last:
-            return starts
-        starts.append(start)
+    # The calendar ends with the year 9999.
+    later = range(place + months * times, 10_000 * 12, months * times)
+    days = ((date(month // 12, month % 12 + 1, 1) - date(1970, 1, 1)).days for month in later)
+    return [first, *takewhile(lambda start: start <= last, (day * DAY_SECONDS // kind.unit for day in days))]
 
 
 def find_temporal_width(column: TemporalColumn) -> str | None:

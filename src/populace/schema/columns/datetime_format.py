@@ -80,14 +80,8 @@ class DatetimeFormat:
     @property
     def resolution(self) -> int | None:
         """The seconds that its texts tell apart, or None where they do not tell the day."""
-        known = {*self.directives}
-        if "S" in known:
-            return 1
-        if "M" in known:
-            return 60
-        if known & {*"HI"}:
-            return 3600
-        return DAY_SECONDS if "d" in known else None
+        finest = (("S", 1), ("M", 60), ("HI", 3600), ("d", DAY_SECONDS))
+        return next((seconds for names, seconds in finest if {*names} & {*self.directives}), None)
 
     def seconds(self, text: str) -> int | None:
         """Return the seconds since 1970 (or midnight) that a text names, or None."""

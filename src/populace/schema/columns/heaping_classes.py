@@ -6,9 +6,9 @@ divides; since every step divides the next, values of a class are counted and fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,29 +21,43 @@ DAY_CLASSES = ("weekday", "weekend", "15th", "first of a month", "first of a yea
 CLOCK_STEPS = (1, 60, 300, 900, 1800, 3600, 43_200, 86_400)
 
 
-class HeapingClasses(Protocol):
+class HeapingClasses(ABC):
     """Classes of values, numbered from the commonest, that share out every stretch of units."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """The number of classes."""
-        ...
 
+    @abstractmethod
     def classes(self, units: Integers) -> Integers:
         """Return the class of each value."""
-        ...
 
     def sizes(self, first: Integers, stop: Integers) -> Integers:
         """Return how many values of each class the stretches first … stop − 1 hold: one row for each stretch."""
-        ...
+        return np.stack(
+            [self._below(kind, stop) - self._below(kind, first) for kind in range(self.size)], axis=-1
+        )
 
     def values(self, kinds: Integers, first: Integers, places: Integers) -> Integers:
         """Return the value at a place among those of a class that are not below `first`."""
-        ...
+        found = np.empty(kinds.shape, dtype=np.int64)
+        for kind in range(self.size):
+            here = kinds == kind
+            found[here] = self._at(kind, self._below(kind, first[here]) + places[here])
+        return found
+
+    @abstractmethod
+    def _below(self, kind: int, units: Integers) -> Integers:
+        """Return the number of values of a class below some units, counted from one and the same value."""
+
+    @abstractmethod
+    def _at(self, kind: int, numbers: Integers) -> Integers:
+        """Return the values of a class by their numbers, from 0."""
 
 
 @dataclass(frozen=True)
-class StepClasses:
+class StepClasses(HeapingClasses):
     """Multiples of steps, each of which divides the next; the first step is 1.
 
     >>> tens = StepClasses((1, 5, 10))
@@ -66,22 +80,6 @@ class StepClasses:
             found[units % step == 0] = place
         return found
 
-    def sizes(self, first: Integers, stop: Integers) -> Integers:
-        return np.stack(
-            [self._below(kind, stop) - self._below(kind, first) for kind in range(self.size)], axis=-1
-        )
-
-    def values(self, kinds: Integers, first: Integers, places: Integers) -> Integers:
-        found = np.empty(kinds.shape, dtype=np.int64)
-        for kind, step in enumerate(self.steps):
-            here = kinds == kind
-            number = self._below(kind, first[here]) + places[here]
-            if kind + 1 < self.size:
-                left = self.steps[kind + 1] // step - 1
-                number = number // left * (left + 1) + number % left + 1
-            found[here] = number * step
-        return found
-
     def _below(self, kind: int, units: Integers) -> Integers:
         """Return the number of values of a class from 0 up to some units; those below 0 count as less than none."""
         step = self.steps[kind]
@@ -91,9 +89,16 @@ class StepClasses:
         rounder = self.steps[kind + 1] // step
         return multiples // rounder * (rounder - 1) + np.maximum(multiples % rounder - 1, 0)
 
+    def _at(self, kind: int, numbers: Integers) -> Integers:
+        step = self.steps[kind]
+        if kind + 1 < self.size:
+            left = self.steps[kind + 1] // step - 1
+            numbers = numbers // left * (left + 1) + numbers % left + 1
+        return numbers * step
+
 
 @dataclass(frozen=True)
-class DayClasses:
+class DayClasses(HeapingClasses):
     """Classes of days since 1970, from `first` to before `stop`.
 
     >>> days = DayClasses(0, 31)
@@ -119,18 +124,11 @@ class DayClasses:
         found[(number == 0) & (months == days.astype("datetime64[Y]").astype("datetime64[M]"))] = 4
         return found
 
-    def sizes(self, first: Integers, stop: Integers) -> Integers:
-        return np.stack(
-            [np.searchsorted(days, stop) - np.searchsorted(days, first) for days in self._days], -1
-        )
+    def _below(self, kind: int, units: Integers) -> Integers:
+        return np.searchsorted(self._days[kind], units)
 
-    def values(self, kinds: Integers, first: Integers, places: Integers) -> Integers:
-        found = np.empty(kinds.shape, dtype=np.int64)
-        for kind, days in enumerate(self._days):
-            here = kinds == kind
-            if here.any():
-                found[here] = days[np.searchsorted(days, first[here]) + places[here]]
-        return found
+    def _at(self, kind: int, numbers: Integers) -> Integers:
+        return self._days[kind][numbers]
 
     @cached_property
     def _days(self) -> tuple[Integers, ...]:

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.schema.columns.bins import add_end_bins, check_range
 from populace.schema.columns.column import Column, Origin
@@ -78,26 +77,20 @@ class IntegerColumn(StepColumn):
 
     def _place_ends(self) -> None:
         """Let the range end where top and bottom codes are."""
-        low, high = self.min, self.max
-        if self.top is not None:
-            if self.top - 1 > high:
-                raise self._gap("top", self.top)
-            high = self.top
-        if self.bottom is not None:
-            if self.bottom + 1 < low:
-                raise self._gap("bottom", self.bottom)
-            low = self.bottom
+        low = self.min if self.bottom is None else self.bottom
+        high = self.max if self.top is None else self.top
+        for key, end, gap in (("top", high, high - 1 > self.max), ("bottom", low, low + 1 < self.min)):
+            if gap:
+                raise self.error(
+                    f": numbers are missing between its bins and {key} {end}.",
+                    hint=f"let the bins reach {key}",
+                )
         if low > high or (low == high and all(self.ends)):
             raise self.error(
                 f": no number lies between {low} and {high}.", hint="min, bottom, top and max must increase"
             )
         object.__setattr__(self, "min", low)
         object.__setattr__(self, "max", high)
-
-    def _gap(self, key: str, end: int) -> SchemaError:
-        return self.error(
-            f": numbers are missing between its bins and {key} {end}.", hint=f"let the bins reach {key}"
-        )
 
     def _check_split(self) -> None:
         if self.split is None:

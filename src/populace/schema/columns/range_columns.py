@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
-from populace.schema.columns.bin_density import BinDensity
-from populace.schema.columns.bins import is_increasing, to_range
+from populace.schema.columns.bins import to_range
 from populace.schema.columns.column import Column, find_repeated
 from populace.schema.columns.heaping_classes import HeapingClasses, Integers, StepClasses
-from populace.schema.exact_numbers import parse_number
+from populace.schema.exact_numbers import MAX_EXACT_INTEGER, parse_number
 from populace.schema.hints import quote_names
 
 
@@ -24,6 +24,27 @@ class OutOfRange(StrEnum):
 
     NEAREST = "nearest"
     OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinDensity:
+    """The density of values inside bins or, where it is empty, that there is one still to be learnt.
+
+    Everything is counted in units, of which all values are whole multiples. `starts` cuts the bins into stretches with
+    a weight each; `class_weights` gives for every bin a weight to each class of values: those divided by the same one
+    of `steps` (days have classes of their own, and no steps). Weights compare within one bin only.
+    """
+
+    starts: tuple[int, ...] = ()
+    weights: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    class_weights: tuple[tuple[int, ...], ...] = ()
+    unit: Fraction = Fraction(1)
+
+    @property
+    def known(self) -> bool:
+        """Whether the density was learnt."""
+        return bool(self.starts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +100,31 @@ class RangeColumn(Column):
                 "has inside, and no bins whose values are drawn.",
                 hint="leave inside out: every value has a code of its own, or follows from other columns",
             )
-        if self.density is not None and self.density.known:
-            self.density.check(self)
+        if self.density is not None and self.density.known and not self._fits_bins(self.density):
+            # Files could have been altered.
+            raise self.error(
+                ": what is said of values inside its bins does not fit them.",
+                hint='write inside = "learn", or use the file as populace wrote it',
+            )
+
+    def _fits_bins(self, density: BinDensity) -> bool:
+        bins = self.starts_in_units(density.unit)
+        starts, steps = density.starts, density.steps or (1,)
+        classes = self.heaping_classes(density.steps).size
+        return (
+            {*starts} >= {*bins[:-1].tolist()}
+            and starts[0] == bins[0]
+            and starts[-1] < bins[-1]
+            and all(a < b for a, b in pairwise(starts))
+            and len(density.weights) == len(starts)
+            and steps[0] == 1
+            and all(a < b and b % a == 0 for a, b in pairwise(steps))
+            and len(density.class_weights) == self.levels
+            and all(len(row) == classes for row in density.class_weights)
+            and all(
+                0 <= w < MAX_EXACT_INTEGER for row in (density.weights, *density.class_weights) for w in row
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,21 +159,20 @@ class StepColumn(RangeColumn):
         last = self.starts[level + 1] - 1 if level + 1 < self.levels else self.max
         return self.starts[level], last
 
-    def first_steps(self) -> Integers:
-        """Return where each bin begins, as an array."""
-        if isinstance(self.starts, range):
-            return np.arange(self.starts.start, self.starts.stop, self.starts.step, dtype=np.int64)
-        return np.array(self.starts, dtype=np.int64)
-
     def starts_in_units(self, unit: Fraction) -> Integers:
         """Return where the bins begin, in units, and where the last one stops."""
-        step = int(unit)
-        return np.append(self.first_steps() // step, self.max // step + 1)
+        step, starts = int(unit), self.starts
+        if isinstance(starts, range):
+            first = np.arange(starts.start, starts.stop, starts.step, dtype=np.int64)
+        else:
+            first = np.array(starts, dtype=np.int64)
+        return np.append(first // step, self.max // step + 1)
 
     def _declared_starts(self) -> Sequence[int]:
         """Return the starts as declared, or one for each step, after making sure that they lead from min to max."""
         starts = self.starts if len(self.starts) > 0 else range(self.min, self.max + 1)
-        if starts[0] != self.min or starts[-1] > self.max or not is_increasing(starts):
+        increasing = starts.step > 0 if isinstance(starts, range) else all(a < b for a, b in pairwise(starts))
+        if starts[0] != self.min or starts[-1] > self.max or not increasing:
             raise self.error(
                 f": its bins do not increase from {self._step_text(self.min)} to {self._step_text(self.max)}.",
                 hint="give increasing edges, the first equal to min and the last to max",

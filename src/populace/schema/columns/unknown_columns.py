@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
-from populace.schema.columns.bin_density import BinDensity
 from populace.schema.columns.bins import check_range
 from populace.schema.columns.column import CategoricalColumn, Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.range_columns import RangeColumn, StepColumn
+from populace.schema.columns.range_columns import BinDensity, RangeColumn, StepColumn
 from populace.schema.exact_numbers import format_decimal, to_fraction
 
 
@@ -50,9 +49,9 @@ class UnknownValues(Column):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownBins(RangeColumn):
-    """A column of numbers from min to max whose bins nobody knows yet: until they are learnt, there is one.
+    """A column of numbers, days or seconds from min to max whose bins nobody knows yet: until they are, there is one.
 
-    >>> income = UnknownBins(name="INCOME", min=Fraction(0), max=Fraction(100), whole=True)
+    >>> income = UnknownBins(name="INCOME", min=Fraction(0), max=Fraction(100), of=IntegerColumn)
     >>> income.with_domain([Fraction(10), Fraction(50)])          # doctest: +ELLIPSIS
     IntegerColumn(name='INCOME', ..., min=0, max=100, starts=(0, 10, 50), ...)
     """
@@ -61,21 +60,27 @@ class UnknownBins(RangeColumn):
 
     min: Fraction
     max: Fraction
-    whole: bool = False
+    of: type[IntegerColumn | DecimalColumn | TemporalColumn] = DecimalColumn
+    """What it is once its bins are known."""
     decimals: int | None = None
+    format: str | None = None
 
     @property
     def kind(self) -> str:
-        """Integer where numbers are whole, else numeric."""
-        return IntegerColumn.kind if self.whole else DecimalColumn.kind
+        """The kind of column that it will be."""
+        return self.of.kind
 
     @property
     def levels(self) -> int:
         """One bin."""
         return 1
 
+    def value(self, text: str) -> Fraction | None:
+        """Return the number, days or seconds that a text stands for, or None."""
+        return self.with_domain(()).value(text)
+
     def level(self, text: str) -> int | None:
-        """Return 0 for a number in [min, max], else None."""
+        """Return 0 for a value in [min, max], else None."""
         return self.with_domain(()).level(text)
 
     def with_domain(self, edges: Sequence[Fraction]) -> StepColumn | DecimalColumn:
@@ -83,21 +88,20 @@ class UnknownBins(RangeColumn):
         # Edges that floats cannot tell apart are one: nothing may be refused after it was paid for.
         apart = {float(edge): edge for edge in sorted(self._edge(edge) for edge in edges)}
         low, high = float(self.min), float(self.max)
+        shared = self.common_fields() | {"origin": Origin.LEARNT, "beyond": self.beyond}
+        if issubclass(self.of, DecimalColumn):
+            inner = [edge for at, edge in apart.items() if low < at < high]
+            return DecimalColumn(edges=(self.min, *inner, self.max), decimals=self.decimals, **shared)
+        shared |= (
+            {"format": self.format} if issubclass(self.of, TemporalColumn) else {"decimals": self.decimals}
+        )
         # A bin of whole numbers may be the greatest one alone; one of decimals ends above where it begins.
-        inner = [edge for at, edge in apart.items() if low < at < high or (self.whole and at == high > low)]
-        shared = self.common_fields() | {
-            "origin": Origin.LEARNT,
-            "beyond": self.beyond,
-            "decimals": self.decimals,
-        }
-        if self.whole:
-            starts = [int(edge) for edge in (self.min, *inner)]
-            return IntegerColumn(min=int(self.min), max=int(self.max), starts=starts, **shared)
-        return DecimalColumn(edges=(self.min, *inner, self.max), **shared)
+        starts = [int(self.min), *(int(edge) for at, edge in apart.items() if low < at <= high)]
+        return self.of(min=int(self.min), max=int(self.max), starts=starts, **shared)
 
     def _edge(self, edge: Fraction) -> Fraction:
         """Return an edge that can be written: whole, or with the column's decimals."""
-        if self.whole:
+        if not issubclass(self.of, DecimalColumn):
             return Fraction(math.ceil(edge))
         if self.decimals is not None:
             return Fraction(round(edge * 10**self.decimals), 10**self.decimals)
@@ -105,7 +109,7 @@ class UnknownBins(RangeColumn):
         return self.min if written is None else written
 
     def _value_range(self) -> Iterable[Fraction | None]:
-        return (self.min, self.max) if self.whole else (Fraction(1, 2),)
+        return self.with_domain(())._value_range()
 
     def _check_domain(self) -> None:
         _check_origin(self)
@@ -115,54 +119,8 @@ class UnknownBins(RangeColumn):
                 "has bins to be learnt, and min and max are the same.",
                 hint='a bin needs min < max; leave bins = "learn" out',
             )
-        self.with_domain(())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownTemporalBins(UnknownBins):
-    """A column of dates or times whose bins nobody knows yet; min and max are days or seconds.
-
-    >>> from populace.schema.columns.date_columns import DateColumn
-    >>> born = UnknownTemporalBins(name="BORN", min=Fraction(0), max=Fraction(364), of=DateColumn)
-    >>> born.kind, born.with_domain([Fraction(31)]).starts
-    ('date', (0, 31))
-    """
-
-    of: type[TemporalColumn]
-    format: str | None = None
-
-    @property
-    def kind(self) -> str:
-        """Date, datetime or time."""
-        return self.of.kind
-
-    def value(self, text: str) -> Fraction | None:
-        """Return the days or seconds that a text stands for, or None."""
-        low, high = int(self.min), int(self.max)
-        return self.of(name=self.name, min=low, max=high, starts=(low,), format=self.format).value(text)
-
-    def level(self, text: str) -> int | None:
-        """Return 0 for a day or second from min to max, else None."""
-        value = self.value(text)
-        return None if value is None or not self.min <= value <= self.max else 0
-
-    def with_domain(self, edges: Sequence[Fraction]) -> TemporalColumn:
-        """Return the column with the edges that were learnt; those not between min and max are left out."""
-        inner = sorted({int(edge) for edge in edges if self.min < edge <= self.max})
-        shared = self.common_fields() | {
-            "origin": Origin.LEARNT,
-            "beyond": self.beyond,
-            "format": self.format,
-        }
-        low, high = int(self.min), int(self.max)
-        return self.of(min=low, max=high, starts=(low, *inner), **shared)
-
-    def _value_range(self) -> Iterable[Fraction | None]:
-        return (None,)
-
-    def _check_domain(self) -> None:
-        UnknownBins._check_domain(self)
-        if self.with_domain(()).resolution is None:
+        plain = self.with_domain(())
+        if isinstance(plain, TemporalColumn) and plain.resolution is None:
             raise self.error(
                 f"has bins to be learnt, and its format {self.format!r} does not include the day.",
                 hint="declare the bins with a width, or give a format with %d",
@@ -182,15 +140,15 @@ def as_declared(column: Column) -> Column:
     shared = column.common_fields() | {"origin": Origin.DECLARED}
     if not isinstance(column, RangeColumn):
         return UnknownValues(**shared)
-    shared |= {"beyond": column.beyond}
+    shared |= {"beyond": column.beyond, "of": type(column)}
     if isinstance(column, DecimalColumn):
         return UnknownBins(min=column.edges[0], max=column.edges[-1], decimals=column.decimals, **shared)
     if not isinstance(column, IntegerColumn | TemporalColumn):
         raise TypeError(f"a {column.kind} column is never learnt")
-    shared |= {"min": Fraction(column.min), "max": Fraction(column.max)}
-    if isinstance(column, TemporalColumn):
-        return UnknownTemporalBins(of=type(column), format=column.format, **shared)
-    return UnknownBins(whole=True, decimals=column.decimals, **shared)
+    shared |= (
+        {"format": column.format} if isinstance(column, TemporalColumn) else {"decimals": column.decimals}
+    )
+    return UnknownBins(min=Fraction(column.min), max=Fraction(column.max), **shared)
 
 
 def fill_unknown_domain(column: Column) -> Column:

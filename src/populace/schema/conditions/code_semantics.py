@@ -96,11 +96,6 @@ class CodeSemantics:
         return self.variable.size
 
     @property
-    def learnt(self) -> bool:
-        """Whether the domain is, or once was, unknown: nothing may be refused for what is in it."""
-        return self.column.domain_learnt
-
-    @property
     def bounded(self) -> bool:
         """Whether the values run from one end to another."""
         return isinstance(self.column, RangeColumn)
@@ -172,10 +167,8 @@ class CodeSemantics:
         """Return a bin for a message."""
         if self.intervals is None or code >= self.levels:
             return repr(self.text(code)) if self.text(code) else "empty cells"
-        first, last = (
-            self._format_value(self.intervals.first[code]),
-            self._format_value(self.intervals.last[code]),
-        )
+        ends = self.intervals.first, self.intervals.last
+        first, last = (self._format_value(values[code]) for values in ends)
         return first if first == last else f"{first} … {last}".strip()
 
     def _format_value(self, value: Any) -> str:
@@ -277,8 +270,8 @@ def _value_intervals(column: Column) -> ValueIntervals | None:
     if isinstance(column, IntegerColumn) and column.split is not None:
         return _quotient_intervals(column, column.split)
     if isinstance(column, StepColumn):
-        first = column.first_steps()
-        return _open_intervals(first, np.append(first[1:] - 1, column.max), column.ends)
+        starts = column.starts_in_units(Fraction(1))
+        return _closed_intervals(starts[:-1], starts[1:] - 1, ends=column.ends)
     if isinstance(column, UnknownBins):
         return _closed_intervals(np.array([float(column.min)]), np.array([float(column.max)]))
     return None
@@ -290,20 +283,10 @@ def _quotient_intervals(column: IntegerColumn, divisor: int) -> ValueIntervals:
     places = np.arange(coarse.levels) + (column.min + bottom) // divisor - bottom
     low, high = column.min + bottom, column.max - top
     first, last = np.maximum(places * divisor, low), np.minimum(places * divisor + divisor - 1, high)
-    first[:bottom], last[:bottom] = column.min, column.min
+    last[:bottom] = column.min
     if top:
-        first[-1], last[-1] = column.max, column.max
-    return _open_intervals(first, last, column.ends)
-
-
-def _open_intervals(first: Numbers, last: Numbers, ends: tuple[bool, bool]) -> ValueIntervals:
-    """Return spans of which the first and the last may stand for everything beyond them, too."""
-    bottom, top = ends
-    if bottom:
-        first[0] = -_FAR
-    if top:
-        last[-1] = _FAR
-    return _closed_intervals(first, last)
+        first[-1] = column.max
+    return _closed_intervals(first, last, ends=column.ends)
 
 
 def _decimal_intervals(column: DecimalColumn) -> ValueIntervals:
@@ -321,6 +304,13 @@ def _decimal_intervals(column: DecimalColumn) -> ValueIntervals:
     return ValueIntervals(first=first, last=last, open_first=open_first, open_last=open_last)
 
 
-def _closed_intervals(first: Numbers, last: Numbers) -> ValueIntervals:
+def _closed_intervals(
+    first: Numbers, last: Numbers, *, ends: tuple[bool, bool] = (False, False)
+) -> ValueIntervals:
+    """Return intervals of which the first and the last may stand for everything beyond them, too."""
+    bottom, top = ends
+    first[:bottom] = -_FAR
+    if top:
+        last[-1] = _FAR
     none = np.zeros(len(first), dtype=np.bool_)
     return ValueIntervals(first=first, last=last, open_first=none, open_last=none)

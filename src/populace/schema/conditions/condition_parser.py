@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
@@ -16,14 +16,7 @@ from populace.schema.exact_numbers import NUMBER_PATTERN, parse_number
 _SHOWN = 60
 
 
-class _Kind(Enum):
-    TEXT = auto()
-    NAME = auto()
-    NUMBER = auto()
-    OPERATOR = auto()
-    SIGN = auto()
-    WORD = auto()
-    END = auto()
+_Kind = Enum("_Kind", "TEXT NAME NUMBER OPERATOR SIGN WORD END")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +55,20 @@ _RUN = re.compile(r"[^\s'\"`()\[\],=!<>]+")
 _DATE = re.compile(r"[0-9]+(?:[-/.:][0-9]+)+")
 
 
-def parse_condition(text: str) -> syntax.Expression:
+def parse_condition(text: str, *, place: str = "") -> syntax.Expression:
     """Return the syntax tree of a condition; `str` of it is the same condition in its canonical form.
+
+    `place` says at the beginning of messages where it stands.
 
     >>> str(parse_condition("(AGEP<15)and MSP not in['N' ,  7]"))
     "AGEP < 15 and MSP not in ['N', 7]"
     """
     if len(text) > LIMITS.max_condition_length:
         raise SchemaError(
-            f"a condition has {len(text)} characters; {LIMITS.max_condition_length} is the most.",
+            f"{place}a condition has {len(text)} characters; {LIMITS.max_condition_length} is the most.",
             hint="write it shorter",
         )
-    return _Parser(text).parse()
+    return _Parser(text, place=place).parse()
 
 
 def condition_columns(expression: syntax.Expression) -> tuple[str, ...]:
@@ -104,8 +99,9 @@ def atom_columns(atom: syntax.Atom) -> tuple[str, ...]:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, place: str) -> None:
         self._text = text
+        self._place = place
         self._tokens = self._tokenize()
         self._next = 0
         self._depth = 0
@@ -266,7 +262,7 @@ class _Parser:
             raise self._error(f"{text!r} is missing before {token}", token.place, hint=hint)
 
     def _error(self, message: str, place: int, *, hint: str) -> SchemaError:
-        return SchemaError(f"{message}:\n{point_at(self._text, place)}", hint=hint)
+        return SchemaError(f"{self._place}{message}:\n{point_at(self._text, place)}", hint=hint)
 
 
 _QUOTES = "texts stand in single quotes, columns bare or in backquotes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,7 @@ class DerivedColumn:
 
     column: Column
     sources: Clique
-    map: Mapping[Key, str] = field(default_factory=dict)
-    written: str
-    """The key of the schema that declares it, for messages."""
+    map: Mapping[Key, str]
 
     @property
     def text(self) -> str:
@@ -55,24 +53,23 @@ def find_derived_columns(columns: Mapping[str, Column]) -> dict[str, DerivedColu
     found: dict[str, DerivedColumn] = {}
     for name, column in columns.items():
         if column.function_of:
-            _add_derived(
-                found,
-                DerivedColumn(
-                    column=column, sources=column.function_of, map=column.map, written="function_of"
-                ),
-            )
+            _add_derived(found, DerivedColumn(column=column, sources=column.function_of, map=column.map))
         if column.parent is not None:
             if column.parent not in columns:
                 raise _no_column(column.parent, columns, place=f"column {name!r}: parent")
             coarser = columns[column.parent]
-            _add_derived(
-                found, DerivedColumn(column=coarser, sources=(name,), map=column.map, written="parent")
-            )
+            _add_derived(found, DerivedColumn(column=coarser, sources=(name,), map=column.map))
     for name, function in found.items():
         for source in function.sources:
             if source not in columns:
                 raise _no_column(source, columns, place=f"column {name!r}: function_of")
-    return _sort_by_source(found)
+    done, left = sort_by_sources({name: function.sources for name, function in found.items()})
+    if left:
+        raise SchemaError(
+            f"columns {quote_names(left)} follow from each other in a circle.",
+            hint="one of them must be read from the data",
+        )
+    return {name: found[name] for name in done}
 
 
 def _add_derived(found: dict[str, DerivedColumn], function: DerivedColumn) -> None:
@@ -99,22 +96,18 @@ def _no_column(name: str, columns: Mapping[str, Column], *, place: str) -> Schem
     )
 
 
-def _sort_by_source(found: Mapping[str, DerivedColumn]) -> dict[str, DerivedColumn]:
-    done: dict[str, DerivedColumn] = {}
-    while len(done) < len(found):
-        ready = [
-            name
-            for name, function in found.items()
-            if name not in done and all(s in done or s not in found for s in function.sources)
-        ]
-        if not ready:
-            left = [name for name in found if name not in done]
-            raise SchemaError(
-                f"columns {quote_names(left)} follow from each other in a circle.",
-                hint="one of them must be read from the data",
-            )
-        done |= {name: found[name] for name in ready}
-    return done
+def sort_by_sources(sources: Mapping[str, Clique]) -> tuple[list[str], list[str]]:
+    """Return names, each after those of its sources that are names too, and the names left over: they form a circle.
+
+    >>> sort_by_sources({"county": ("area",), "region": ("county",), "a": ("b",), "b": ("a",)})
+    (['county', 'region'], ['a', 'b'])
+    """
+    done: list[str] = []
+    left = list(sources)
+    while ready := [name for name in left if not {*sources[name]} & {*left}]:
+        done += ready
+        left = [name for name in left if name not in ready]
+    return done, left
 
 
 def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]) -> RecodeTable:
@@ -122,8 +115,8 @@ def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]
     scales = [source.scale for source in sources]
     variables: Clique = tuple(dict.fromkeys(name for source in sources for name in source.variables))
     _check_sources(function, scales)
-    by_prefix = function.written == "parent" and not function.map
-    table, results = _match_prefixes(function, scales[0]) if by_prefix else _apply_map(function, scales)
+    # Only a parent may have no map.
+    table, results = _apply_map(function, scales) if function.map else _match_prefixes(function, scales[0])
     places = table[broadcast_codes(sources, variables)]
     scale = CodeSemantics.of(function.column)
     codes = np.array([scale.code(text) for text in results], dtype=np.int64)
@@ -149,7 +142,7 @@ def _align_axes(view: RecodeTable, variables: Clique) -> npt.NDArray[Any]:
 
 def _check_sources(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
     name = function.column.name
-    unknown = [scale.column.name for scale in scales if scale.learnt]
+    unknown = [scale.column.name for scale in scales if scale.column.domain_learnt]
     if unknown and (len(scales) > 1 or scales[0].bounded):
         raise SchemaError(
             f"column {name!r} follows from {quote_names(unknown)}, whose domain is not known yet.",
@@ -173,7 +166,7 @@ def _match_prefixes(function: DerivedColumn, child: CodeSemantics) -> tuple[Tabl
         )
     other = coarse.other or ""
     texts = [_match_prefix(coarse, child.text(code)) for code in range(child.size)]
-    if not child.learnt and all(texts[code] is None for code in range(child.levels)):
+    if not child.column.domain_learnt and all(texts[code] is None for code in range(child.levels)):
         raise SchemaError(
             f"no value of column {child.column.name!r} begins with a value of its parent {coarse.name!r}.",
             hint="give a map from its values to the parent's",
@@ -205,7 +198,7 @@ def _apply_map(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tupl
                 f": its map has {quote_names(['|'.join(key)])} twice, with two results.",
                 hint="write each combination once",
             )
-    if not cellwise and not any(scale.learnt for scale in scales):
+    if not cellwise and not any(scale.column.domain_learnt for scale in scales):
         raise coarse.error(
             f": no key of its map is a value of {quote_names(function.sources)}.",
             hint="the keys are the values of the columns it follows from",

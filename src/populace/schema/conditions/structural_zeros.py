@@ -15,6 +15,7 @@ from populace.core.marginals import Grouping
 from populace.schema.columns.column import Column
 from populace.schema.conditions.column_layout import ColumnLayout, Condition
 from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.derived_columns import sort_by_sources
 from populace.schema.conditions.rules import NO_RULES, Allowed, Rule, Rules
 from populace.schema.conditions.syntax_tree import Not
 from populace.schema.hints import quote_names, suggest
@@ -74,12 +75,9 @@ def compile_rules(layout: ColumnLayout, *, zeros: Sequence[StructuralZero]) -> R
     forbidden = tuple(_compile_zero(zero, layout, number=place) for place, zero in enumerate(zeros, start=1))
     if not universes and not forbidden:
         return Rulebook()
-    classes = _code_classes(layout.variables, universes, forbidden)
-    parts: list[UniverseRule | ZeroRule] = [*universes, *forbidden]
-    found = [_tabulate_rule(part, classes) for part in parts]
-    rules = Rules(classes=classes, rules=tuple(found))
-    for rule, zero in zip(found[len(universes) :], forbidden, strict=True):
-        _check_zero(rule, zero, classes)
+    rules = _tabulate_rules(layout, universes, forbidden)
+    for rule, zero in zip(rules.rules[len(universes) :], forbidden, strict=True):
+        _check_zero(rule, zero, rules.classes)
     return Rulebook(universes=universes, zeros=forbidden, rules=rules, groups=_find_witnesses(rules))
 
 
@@ -96,10 +94,7 @@ def require_conditions(
         )
         for each in conditions
     ]
-    zeros = [*(beside.zeros if beside else ()), *refused]
-    classes = _code_classes(layout.variables, universes, zeros)
-    parts: list[UniverseRule | ZeroRule] = [*universes, *zeros]
-    return Rules(classes=classes, rules=tuple(_tabulate_rule(part, classes) for part in parts))
+    return _tabulate_rules(layout, universes, [*(beside.zeros if beside else ()), *refused])
 
 
 def _compile_universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
@@ -122,17 +117,13 @@ def _compile_universes(layout: ColumnLayout) -> tuple[UniverseRule, ...]:
             other=variable.other_code,
             text=f"{name} is '{column.outside}' unless {condition.expression}",
         )
-    done: dict[str, UniverseRule] = {}
-    while len(done) < len(found):
-        left = [universe for name, universe in found.items() if name not in done]
-        ready = [u for u in left if all(v in done or v not in found for v in u.condition.variables)]
-        if not ready:
-            raise SchemaError(
-                f"the universes of {quote_names([u.variable for u in left])} depend on each other in a circle.",
-                hint="say one of them with [[zeros]] instead",
-            )
-        done |= {universe.variable: universe for universe in ready}
-    return tuple(done.values())
+    done, left = sort_by_sources({name: universe.condition.variables for name, universe in found.items()})
+    if left:
+        raise SchemaError(
+            f"the universes of {quote_names(left)} depend on each other in a circle.",
+            hint="say one of them with [[zeros]] instead",
+        )
+    return tuple(found[name] for name in done)
 
 
 def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) -> ZeroRule:
@@ -159,6 +150,14 @@ def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) ->
             )
         replacement[name] = code
     return ZeroRule(condition=condition, replacement=replacement, text=f"never {condition.expression}")
+
+
+def _tabulate_rules(
+    layout: ColumnLayout, universes: Sequence[UniverseRule], zeros: Sequence[ZeroRule]
+) -> Rules:
+    classes = _code_classes(layout.variables, universes, zeros)
+    parts: list[UniverseRule | ZeroRule] = [*universes, *zeros]
+    return Rules(classes=classes, rules=tuple(_tabulate_rule(part, classes) for part in parts))
 
 
 def _code_classes(

@@ -42,15 +42,7 @@ class Operator(StrEnum):
     @property
     def mirrored(self) -> Operator:
         """The comparison that says the same with its sides swapped."""
-        return _MIRRORED.get(self, self)
-
-
-_MIRRORED = {
-    Operator.BELOW: Operator.ABOVE,
-    Operator.AT_MOST: Operator.AT_LEAST,
-    Operator.ABOVE: Operator.BELOW,
-    Operator.AT_LEAST: Operator.AT_MOST,
-}
+        return Operator(self.translate(str.maketrans("<>", "><")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,18 @@
-"""The 2018 challenge: specs.json (column → type and largest value) with a codebook of the IPUMS kind.
+"""The 2018 challenge: specs.json (column → type and largest value) with a codebook of the IPUMS kind (.cbk).
 
-A column that the codebook lists has the codes of that list; any other is a whole number up to the largest value of
-the specs. Both are the codebook's word: nothing here comes from rows.
+A codebook has for each variable a heading and lines of a code, two tabs and its meaning. A column that it lists has
+the codes of that list; any other is a whole number up to the largest value of the specs. Both are the codebook's word:
+nothing here comes from rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from populace.core.errors import SchemaError
-from populace.schema.imports.ipums_codebook import CodebookSection
 from populace.schema.imports.round_bins import integer_bins
 from populace.schema.imports.schema_document import SchemaDocument
 
@@ -19,6 +20,47 @@ from populace.schema.imports.schema_document import SchemaDocument
 MAX_ENUMERATED = 10_001
 
 _NO_NUMBER = re.compile(r"\b(n/?a|not applicable|missing|unknown|illegible|not reported)\b", re.IGNORECASE)
+_HEADING = re.compile(r" (\w+)\t+(.*)")
+_CODE = re.compile(r"(-?\d+)\t+(.*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodebookSection:
+    """What a codebook says about one variable: its title, and its codes as written with their meanings."""
+
+    title: str
+    codes: Mapping[str, str]
+
+
+def is_codebook(text: str) -> bool:
+    """Say whether a text is such a codebook.
+
+    >>> is_codebook(" SEX\\t\\tSex\\n1\\t\\tMale\\n"), is_codebook("SEX,AGE\\n")
+    (True, False)
+    """
+    return any(section.codes for section in parse_codebook(text).values())
+
+
+def parse_codebook(text: str) -> dict[str, CodebookSection]:
+    """Return the sections of a codebook by variable; headings between codes are left out.
+
+    >>> parse_codebook(" SEX\\t\\tSex\\n\\t\\tBoth:\\n1\\t\\tMale\\n02\\t\\tFemale\\n")["SEX"].codes
+    {'1': 'Male', '02': 'Female'}
+    """
+    titles: dict[str, str] = {}
+    codes: dict[str, dict[str, str]] = {}
+    name = ""
+    for line in text.splitlines():
+        if heading := _HEADING.fullmatch(line):
+            name = heading[1]
+            titles[name], codes[name] = heading[2].strip(), {}
+        elif name and (entry := _CODE.fullmatch(line)):
+            if entry[1] in codes[name]:
+                raise SchemaError(
+                    f"the codebook lists code {entry[1]!r} of {name!r} twice.", hint="correct the codebook"
+                )
+            codes[name][entry[1]] = entry[2].strip()
+    return {name: CodebookSection(title=title, codes=codes[name]) for name, title in titles.items()}
 
 
 def is_specs(content: Mapping[str, Any]) -> bool:

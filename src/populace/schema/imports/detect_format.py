@@ -8,11 +8,16 @@ from typing import Any
 
 from populace.core.errors import SchemaError, UsageError
 from populace.schema.bounded_parsing import RepeatedKey, parse_json, read_text_file
-from populace.schema.imports import ipums_codebook as codebook
-from populace.schema.imports.challenge_specs import from_specs, is_specs
-from populace.schema.imports.domain_sizes import from_sizes, is_sizes
+from populace.schema.imports.challenge_specs import (
+    CodebookSection,
+    from_specs,
+    is_codebook,
+    is_specs,
+    parse_codebook,
+)
 from populace.schema.imports.nist_excerpts import from_excerpt, is_dictionary, is_excerpt
 from populace.schema.imports.schema_document import SchemaDocument
+from populace.schema.schema import check_sizes
 
 KNOWN_FORMATS = (
     "understood are a domain.json (column → size), the JSON file of a NIST excerpt (with data_dictionary.json as "
@@ -23,13 +28,15 @@ KNOWN_FORMATS = (
 def import_document(path: Path, *, dictionary: Path | None = None) -> SchemaDocument:
     """Return the schema that a file describes, with a dictionary of its values where there is one."""
     content = _json(path, read_text(path))
-    if is_sizes(content):
+    if content and all(isinstance(size, int) for size in content.values()):
         if dictionary is not None:
             raise UsageError(
                 "a domain.json takes no dictionary: its columns are numbers from 0.",
                 hint="leave --dictionary out, or give the file that belongs to the dictionary",
             )
-        return from_sizes(content)
+        check_sizes(content)
+        keys = {"kind": "integer", "min": 0, "other": "0"}
+        return SchemaDocument(columns={name: keys | {"max": size - 1} for name, size in content.items()})
     if is_excerpt(content):
         return from_excerpt(content, {} if dictionary is None else _dictionary(dictionary))
     if is_specs(content):
@@ -58,7 +65,7 @@ def _json(path: Path, text: str) -> Mapping[str, Any]:
     except RepeatedKey as error:
         raise SchemaError(f"{str(path)!r}: {error}.", hint="name each column and code once") from None
     except ValueError:
-        if codebook.is_codebook(text):
+        if is_codebook(text):
             raise SchemaError(
                 f"{str(path)!r} is a codebook: it explains codes, but does not say which columns a table has.",
                 hint="give the specs (column → type and maxval), and this file as --dictionary",
@@ -79,11 +86,11 @@ def _dictionary(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _sections(path: Path) -> Mapping[str, codebook.CodebookSection]:
+def _sections(path: Path) -> Mapping[str, CodebookSection]:
     text = read_text(path)
-    if not codebook.is_codebook(text):
+    if not is_codebook(text):
         raise SchemaError(
             f"{str(path)!r} is not a codebook of the IPUMS kind.",
             hint="it holds a heading for each variable, then lines of a code, two tabs and its meaning",
         )
-    return codebook.parse_codebook(text)
+    return parse_codebook(text)

@@ -7,7 +7,7 @@ An overlay is TOML of the same form as a schema. It adds keys to columns or repl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,47 +30,39 @@ _DOMAIN = ("values", "type", *_BINS)
 _LISTED = ("categorical", "ordinal")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlay:
-    """Keys to lay over a schema, with the maps of functions read in."""
+def lay_over(document: SchemaDocument, name: str) -> SchemaDocument:
+    """Return the document with the keys of an overlay laid over it.
 
-    name: str
-    table: Keys
-    columns: Mapping[str, Keys]
-    zeros: tuple[Keys, ...]
-    totals: tuple[Keys, ...]
-
-    def over(self, document: SchemaDocument) -> SchemaDocument:
-        """Return the document with these keys laid over it."""
-        columns = {name: dict(keys) for name, keys in document.columns.items()}
-        moved: list[str] = []
-        if self.name in packaged_overlays() and not any(
-            c.get("origin") == "codebook" for c in columns.values()
-        ):
-            raise SchemaError(
-                f"overlay {self.name!r} is about the values of a dictionary, and no column has its values from one.",
-                hint="give the data_dictionary.json or codebook.cbk of the table as --dictionary",
-            )
-        for name, keys in self.columns.items():
-            if name not in columns and "function_of" not in keys:
-                raise SchemaError(
-                    f"overlay {self.name!r}: there is no column {name!r}.",
-                    hint=suggest(
-                        name, columns, otherwise="only a function of other columns (function_of) may be new"
-                    ),
-                )
-            base = columns.get(name, {})
-            columns[name] = _merge_keys(base, keys)
-            if base and "other" not in keys and columns[name].get("other") != base.get("other"):
-                moved += _remark_on_other(name, columns[name])
-        return replace(
-            document,
-            remarks=(*document.remarks, *moved),
-            columns={name: _drop_unknown_codes(keys, columns) for name, keys in columns.items()},
-            table={**document.table, **self.table},
-            zeros=(*document.zeros, *self.zeros),
-            totals=(*document.totals, *self.totals),
+    `name` is that of an overlay of ours, which is never looked for in the folder, or of a file.
+    """
+    overlay = _read_overlay(name)
+    columns = {column: dict(keys) for column, keys in document.columns.items()}
+    moved: list[str] = []
+    if name in packaged_overlays() and not any(c.get("origin") == "codebook" for c in columns.values()):
+        raise SchemaError(
+            f"overlay {name!r} is about the values of a dictionary, and no column has its values from one.",
+            hint="give the data_dictionary.json or codebook.cbk of the table as --dictionary",
         )
+    for column, keys in overlay.columns.items():
+        if column not in columns and "function_of" not in keys:
+            raise SchemaError(
+                f"overlay {name!r}: there is no column {column!r}.",
+                hint=suggest(
+                    column, columns, otherwise="only a function of other columns (function_of) may be new"
+                ),
+            )
+        base = columns.get(column, {})
+        columns[column] = _merge_keys(base, keys)
+        if base and "other" not in keys and columns[column].get("other") != base.get("other"):
+            moved += _remark_on_other(column, columns[column])
+    return replace(
+        document,
+        remarks=(*document.remarks, *moved),
+        columns={column: _drop_unknown_codes(keys, columns) for column, keys in columns.items()},
+        table={**document.table, **overlay.table},
+        zeros=(*document.zeros, *overlay.zeros),
+        totals=(*document.totals, *overlay.totals),
+    )
 
 
 def packaged_overlays() -> list[str]:
@@ -82,10 +74,10 @@ def packaged_overlays() -> list[str]:
     return sorted(path.stem for path in PACKAGED.glob("*.toml"))
 
 
-def load_overlay(name: str) -> Overlay:
-    """Return the overlay of a name or in a file; a name of ours is never looked for in the folder.
+def _read_overlay(name: str) -> SchemaDocument:
+    """Return the keys of an overlay, with the maps of functions read in.
 
-    >>> load_overlay("nist2018").columns["VALUEH"]["top"]
+    >>> _read_overlay("nist2018").columns["VALUEH"]["top"]
     25000
     """
     path = PACKAGED / f"{name}.toml" if name in packaged_overlays() else Path(name)
@@ -101,7 +93,7 @@ def load_overlay(name: str) -> Overlay:
     return _parse_overlay(read_text(path), name=name, folder=path.parent)
 
 
-def _parse_overlay(text: str, *, name: str, folder: Path) -> Overlay:
+def _parse_overlay(text: str, *, name: str, folder: Path) -> SchemaDocument:
     try:
         content = _with_exact_numbers(parse_toml(text))
     except ValueError as error:
@@ -121,8 +113,7 @@ def _parse_overlay(text: str, *, name: str, folder: Path) -> Overlay:
         )
         for column, keys in _mapping(content.get("columns", {}), name=name).items()
     }
-    return Overlay(
-        name=name,
+    return SchemaDocument(
         table=_mapping(content.get("table", {}), name=name),
         columns=columns,
         zeros=_entries(content, "zeros", name=name),

@@ -18,12 +18,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
-from populace.privacy.sensitivity.poststratification import (
-    Bin,
-    Binning,
-    EqualWeightBin,
-    smooth_weight_bound,
-)
+from populace.privacy.sensitivity.poststratification import Bin, Binning, smooth_weight_bound
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.survey import estimate_notes as notes
 from populace.survey.calibration.calibrated_sample import CalibratedCount, CalibratedSample, NoisyCellSums
@@ -35,7 +30,6 @@ from populace.survey.calibration.count_plan import (
     CountMethod,
     CountPlan,
     PopulationCount,
-    Replacement,
 )
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_result import Estimate, make_public_row, make_suppressed_row
@@ -43,6 +37,7 @@ from populace.survey.smooth_questions import WeightedQuestion
 from populace.survey.sums import CellWeights, Sum, SumFactor
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
+from populace.survey.variance.linearization import ask_sums
 from populace.survey.variance.smooth_noise_error import distribution_draws
 
 # How smooth bounds are made, in parts of ε, to look for the least noise.
@@ -73,7 +68,6 @@ def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
         answer=_ask_table(oracle, plan, table, where=None, share=first),
         largest_base=float(calibration.base.unit * calibration.base.largest),
         shrink=float(calibration.shrink),
-        finite=calibration.replacement is Replacement.WITHOUT,
     )
     if sample.lost:
         return tuple(make_suppressed_row(count.name, group=count.group) for count in plan.unknown)
@@ -99,15 +93,8 @@ def _ask_table(
     if factors:
         asked.append(replace(asked[0], factors=factors * 2))
     noise = plan.budget.sum_noise(share, sums=len(asked))
-    answers = oracle.sum_batches([(asked, noise)])
-    values = [each.values(answer).ravel() for each, answer in zip(asked, answers, strict=True)]
-    return NoisyCellSums(
-        sums=values[0],
-        squares=values[-1],
-        noise=noise,
-        step=float(asked[0].step),
-        square_step=float(asked[-1].step),
-    )
+    found = [replace(each, values=each.values.ravel()) for _, each in ask_sums(oracle, [(asked, noise)])]
+    return NoisyCellSums(sums=found[0], squares=found[-1])
 
 
 def _base_factors(calibration: Calibration) -> tuple[tuple[SumFactor, ...], tuple[str, ...]]:
@@ -139,15 +126,15 @@ class _CountAsking:
         method, smooth = self._choose_method(among)
         part = self.share if method is CountMethod.TABLE else self.share * SAMPLING_ERROR_SHARE
         table = _ask_table(self.oracle, self.plan, sample.table, where=count.where, share=part)
-        found = sample.count(table, among=among)
+        found = CalibratedCount(sample=sample, answer=table, among=among)
         if method is CountMethod.TABLE:
             return _make_row(count, found, value=found.value, noise=found.table_noise(), method=method)
         if method is CountMethod.SUM or smooth is None:
             asked = self._weighted_sum(count, among)
             noise = budget.sum_noise(self.share - part, sums=1)
-            (answer,) = self.oracle.sum_batches([([asked], noise)])
-            own = NoiseTerms.of(noise, weights=[float(asked.step)]) + found.weight_noise()
-            return _make_row(count, found, value=float(asked.values(answer)), noise=own, method=method)
+            ((_, answer),) = ask_sums(self.oracle, [([asked], noise)])
+            own = answer.terms(1.0) + found.weight_noise()
+            return _make_row(count, found, value=float(answer.values), noise=own, method=method)
         question = self._weighted_question(count, beta=smooth.t)
         value = float(self.oracle.smooth(question, mechanism=smooth, lattice=LATTICE))
         draws = distribution_draws(smooth.distribution) * (self._guess_bound(smooth.t) / float(smooth.s))
@@ -164,7 +151,7 @@ class _CountAsking:
             wanted = calibration.method is CountMethod.SMOOTH
             return calibration.method, self._choose_smooth_noise() if wanted else None
         weights = np.where(among, sample.weights[sample.bins], 0.0)
-        table, step = sample.answer.noise_of(weights / 2).variance, sample.answer.step
+        table, step = sample.answer.sums.terms(weights / 2).variance, sample.answer.sums.step
         cells = budget.sum_noise(self.share, sums=1 if calibration.base.column is None else 2)
         largest = [float(weights.max()) * step]
         alone = NoiseTerms.of(budget.sum_noise(self.alone, sums=1), weights=largest).variance
@@ -231,9 +218,10 @@ class _CountAsking:
     def _guess_bound(self, beta: Fraction) -> float:
         """Return about the smooth bound, from the noisy sample that is paid for: the bound itself stays private."""
         held = self.sample.fitted.sample.tolist()
-        bins: list[Bin] = [
-            EqualWeightBin(total=total, count=max(0, round(rows / self.sample.largest_base)))
-            for total, rows in zip(self._bin_totals(), held, strict=True)
+        counts = [max(0, round(rows / self.sample.largest_base)) for rows in held]
+        bins = [
+            Bin(total=total, weights=np.ones(count))
+            for total, count in zip(self._bin_totals(), counts, strict=True)
         ]
         return float(bounds(lambda: smooth_weight_bound(bins, beta=beta))[1])
 
@@ -259,14 +247,15 @@ def _make_row(
     note = method.value
     if found.sample.shrink:
         note += f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
-    return Estimate.within(
-        (0.0, found.sample.table.totals.people),
+    row = Estimate(
         query=count.name,
         group=count.group,
-        value=value,
-        interval=(value - wide, value + wide),
-        sampling=math.sqrt(spread.variance),
-        privacy=math.sqrt(noise.variance + apart),
+        estimate=value,
+        sampling_error=math.sqrt(spread.variance),
+        privacy_error=math.sqrt(noise.variance + apart),
+        low=value - wide,
+        high=value + wide,
         degrees=spread.degrees,
         note=note,
     )
+    return row.clip_to(0.0, found.sample.table.totals.people)

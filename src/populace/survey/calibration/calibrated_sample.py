@@ -12,10 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from populace.core.array_types import Floats, Ints, Truth
-from populace.privacy.accounting.mechanisms import Noise
 from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.ipf import RakedTable, rake_noisy_table, sum_by_bin
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance
+from populace.survey.variance.linearization import NoisySum
 
 # Cells that do not stand out of their noise by this many deviations join others.
 MIN_CELL_Z = 2.0
@@ -27,43 +27,31 @@ PINV_TOLERANCE = 1e-11
 class NoisyCellSums:
     """Noisy sums of base weights, and of their squares, by the cells of a table. Equal weights are their squares."""
 
-    sums: Floats
-    squares: Floats
-    noise: Noise
-    step: float
-    square_step: float
-
-    def noise_of(self, weights: Floats) -> NoiseTerms:
-        """Return the noise of a weighted sum of the sums."""
-        return NoiseTerms.of(self.noise, weights=weights * self.step)
-
-    def noise_of_squares(self, weights: Floats) -> NoiseTerms:
-        """Return the noise of a weighted sum of the squares."""
-        return NoiseTerms.of(self.noise, weights=weights * self.square_step)
+    sums: NoisySum
+    squares: NoisySum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CalibratedSample:
     """A sample by the cells of public totals.
 
-    `largest_base` is the largest base weight; `shrink` pulls weights towards equal ones; `finite` says that it was
-    drawn from the population of the totals without replacement.
+    It was drawn from the population of the totals without replacement. `largest_base` is the largest base weight;
+    `shrink` pulls weights towards equal ones.
     """
 
     table: ContingencyTable
     answer: NoisyCellSums
     largest_base: float = 1.0
     shrink: float = 0.0
-    finite: bool = True
 
     @cached_property
     def fitted(self) -> RakedTable:
         """The sample raked to the totals."""
         table = self.table
-        sums = np.where(table.possible, self.answer.sums, 0.0)
+        sums = np.where(table.possible, self.answer.sums.values, 0.0)
         size = table.totals.expected.size
-        whole = np.bincount(table.joined, weights=sums, minlength=size).reshape(table.totals.shape)
-        least = MIN_CELL_Z * self.answer.noise_of(np.ones(1)).deviation
+        whole = np.bincount(table.joined, weights=sums, minlength=size).reshape(table.totals.expected.shape)
+        least = MIN_CELL_Z * self.answer.sums.terms(np.ones(1)).deviation
         return rake_noisy_table(whole, totals=table.totals, ordered=table.ordered, least=least)
 
     @cached_property
@@ -75,8 +63,8 @@ class CalibratedSample:
     def lost(self) -> bool:
         """Whether the whole sample is lost in noise."""
         return (
-            float(self.answer.sums[self.table.possible].sum())
-            <= MIN_CELL_Z * self.answer.noise_of(self.table.possible.astype(np.float64)).deviation
+            float(self.answer.sums.values[self.table.possible].sum())
+            <= MIN_CELL_Z * self.answer.sums.terms(self.table.possible).deviation
         )
 
     @cached_property
@@ -94,13 +82,10 @@ class CalibratedSample:
         """For each bin the parts of its population in every bin of all totals."""
         fitted = self.fitted
         columns = []
-        for axis, length in enumerate(fitted.populations.shape):
+        shape = fitted.populations.shape
+        for length, levels in zip(shape, np.indices(shape), strict=True):
             part = np.zeros((len(fitted.sample), length))
-            level = np.broadcast_to(
-                np.arange(length).reshape([-1 if i == axis else 1 for i in range(fitted.populations.ndim)]),
-                fitted.populations.shape,
-            )
-            np.add.at(part, (fitted.bins.ravel(), level.ravel()), fitted.populations.ravel())
+            np.add.at(part, (fitted.bins, levels), fitted.populations)
             columns.append(part)
         return np.hstack(columns) / fitted.totals[:, None]
 
@@ -149,14 +134,10 @@ class CalibratedSample:
         """Return the sums of some cells by bin."""
         return sum_by_bin(np.where(among, cells, 0.0), bins=self.bins)
 
-    def count(self, answer: NoisyCellSums, *, among: Truth) -> CalibratedCount:
-        """Return a count whose rows were told by the same cells; `among` are the cells where there can be any."""
-        return CalibratedCount(sample=self, answer=answer, among=among)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CalibratedCount:
-    """A count by the cells of a sample: which of them can hold any, and noisy sums of those that count."""
+    """A count by the cells of a sample: noisy sums of the rows that count, `among` the cells where there can be any."""
 
     sample: CalibratedSample
     answer: NoisyCellSums
@@ -165,7 +146,7 @@ class CalibratedCount:
     @cached_property
     def part(self) -> Floats:
         """What counts of each bin."""
-        return self.sample.by_bin(self.answer.sums, among=self.among)
+        return self.sample.by_bin(self.answer.sums.values, among=self.among)
 
     @cached_property
     def outside(self) -> Floats:
@@ -185,8 +166,8 @@ class CalibratedCount:
     @property
     def rows(self) -> float:
         """About how many rows of equal weight count."""
-        sums = float(self.answer.sums[self.among].sum())
-        squares = float(self.answer.squares[self.among].sum())
+        sums = float(self.answer.sums.values[self.among].sum())
+        squares = float(self.answer.squares.values[self.among].sum())
         return sums**2 / squares if sums > 0 and squares > 0 else 1.0
 
     def spread(self) -> SamplingVariance:
@@ -196,18 +177,15 @@ class CalibratedCount:
         """
         sample = self.sample
         possible = sample.table.possible
-        squares = sample.by_bin(sample.answer.squares, among=possible)
-        left = np.ones(len(squares))
-        if sample.finite:
-            drawn = np.divide(
-                sample.fitted.sample, sample.fitted.weights * squares, out=left, where=squares > 0
-            )
-            left = np.clip(1 - drawn, 0.0, 1.0)
+        squares = sample.by_bin(sample.answer.squares.values, among=possible)
+        drawn = np.ones(len(squares))
+        np.divide(sample.fitted.sample, sample.fitted.weights * squares, out=drawn, where=squares > 0)
+        left = np.clip(1 - drawn, 0.0, 1.0)
         inside = sample.weights + self.outside
         counts, beside = left * (inside**2 - self.outside**2), left * self.outside**2
-        part = sample.by_bin(self.answer.squares, among=self.among)
-        noise = self.answer.noise_of_squares(np.where(self.among, counts[sample.bins], 0.0))
-        noise += sample.answer.noise_of_squares(np.where(possible, beside[sample.bins], 0.0))
+        part = sample.by_bin(self.answer.squares.values, among=self.among)
+        noise = self.answer.squares.terms(np.where(self.among, counts[sample.bins], 0.0))
+        noise += sample.answer.squares.terms(np.where(possible, beside[sample.bins], 0.0))
         value = float(counts @ part + beside @ squares)
         value -= self._overfitting(left * sample.weights, left * squares)
         return SamplingVariance(value=value, degrees=max(1.0, self.rows), noise=noise)
@@ -216,7 +194,7 @@ class CalibratedCount:
         """Return what noise adds to the variance on average, through the fit: for the most part it takes away."""
         sample = self.sample
         noise = sample.by_bin(np.ones(len(self.among)), among=self.among)
-        noise *= self.answer.noise_of(np.ones(1)).variance
+        noise *= self.answer.sums.terms(np.ones(1)).variance
         wrong = float(squares @ sample.squared_effect_beside(noise))
         if self.answer.squares is not self.answer.sums:
             return wrong  # sums and squares have noise of their own
@@ -225,16 +203,16 @@ class CalibratedCount:
     def table_noise(self) -> NoiseTerms:
         """Return the noise of the count itself and of the weights, both by cells."""
         sample = self.sample
-        own = self.answer.noise_of(np.where(self.among, sample.weights[sample.bins], 0.0))
+        own = self.answer.sums.terms(np.where(self.among, sample.weights[sample.bins], 0.0))
         return own + self.weight_noise()
 
     def weight_noise(self) -> NoiseTerms:
         """Return the noise that weights bring, which they have from the table."""
         sample = self.sample
-        return sample.answer.noise_of(np.where(sample.table.possible, self.outside[sample.bins], 0.0))
+        return sample.answer.sums.terms(np.where(sample.table.possible, self.outside[sample.bins], 0.0))
 
     def population_noise(self) -> NoiseTerms:
         """Return the noise that populations of bins bring where the rest is counted exactly."""
         sample = self.sample
         moved = (self.outside + sample.weights * self.part / sample.fitted.sample)[sample.bins]
-        return sample.answer.noise_of(np.where(sample.table.possible, moved, 0.0))
+        return sample.answer.sums.terms(np.where(sample.table.possible, moved, 0.0))

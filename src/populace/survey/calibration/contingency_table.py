@@ -49,16 +49,15 @@ class ContingencyTable:
     ) -> ContingencyTable:
         """Return the table by the bins that were chosen; without a choice each base bin is a bin of its own."""
         _check_controls(controls, schema=schema)
-        chosen = [None] * len(controls) if binnings is None else list(binnings)
         axes = [
             _ControlAxis.of(control, binning, schema=schema)
-            for control, binning in zip(controls, chosen, strict=True)
+            for control, binning in zip(controls, binnings or [None] * len(controls), strict=True)
         ]
         by = Marginal(
             tuple(name for axis in axes for name in axis.by.clique),
             tuple(grouping for axis in axes for grouping in axis.by.groupings),
         )
-        shape = tuple(axis.size for axis in axes)
+        shape = tuple(len(axis.populations) for axis in axes)
         cells, joined_cells, bins = math.prod(by.shape(schema.domain)), math.prod(shape), sum(shape)
         if (
             cells > LIMITS.max_table_cells
@@ -76,8 +75,7 @@ class ContingencyTable:
         joined = np.ravel_multi_index(places, shape).ravel()
         possible = _possible_cells(by, rules=schema.rules, schema=schema)
         anybody = np.bincount(joined, weights=possible, minlength=math.prod(shape)) > 0
-        targets = [((number,), axis.populations) for number, axis in enumerate(axes)]
-        totals = TableTotals.of(targets, shape=shape, possible=anybody.reshape(shape))
+        totals = TableTotals.of([axis.populations for axis in axes], possible=anybody.reshape(shape))
         return cls(
             by=by,
             joined=joined,
@@ -95,14 +93,18 @@ class ContingencyTable:
         )
 
 
-def total_from_controls(
-    where: str | None, *, controls: Sequence[ControlTotals], schema: Schema
+def count_from_totals(
+    where: str | None, *, finest: ContingencyTable, controls: Sequence[ControlTotals], schema: Schema
 ) -> Fraction | None:
     """Return how many of the population meet a condition, if the cells of one set of totals decide it.
 
+    Where nobody can be there are none.
+
     >>> schema = Schema.from_sizes({"AGE": 4, "SEX": 2})
     >>> ages = ControlTotals(by=Marginal(("AGE",)), populations=tuple(map(Fraction, (5, 6, 7, 8))), binnings=())
-    >>> [total_from_controls(text, controls=[ages], schema=schema) for text in ("AGE >= 2", "AGE >= 2 and SEX == 1")]
+    >>> table = ContingencyTable.of([ages], schema=schema)
+    >>> old = ("AGE >= 2", "AGE >= 2 and SEX == 1")
+    >>> [count_from_totals(text, finest=table, controls=[ages], schema=schema) for text in old]
     [Fraction(15, 1), None]
     """
     if where is None:
@@ -118,17 +120,7 @@ def total_from_controls(
         lived_in = np.array([population > 0 for population in control.populations])
         if not (meets & fails & lived_in).any():
             return sum((control.populations[cell] for cell in np.flatnonzero(meets)), Fraction(0))
-    return None
-
-
-def count_from_totals(
-    where: str | None, *, finest: ContingencyTable, controls: Sequence[ControlTotals], schema: Schema
-) -> Fraction | None:
-    """Return what public totals decide of a count: the sum of some of their cells, or 0 where nobody can be."""
-    found = total_from_controls(where, controls=controls, schema=schema)
-    if found is None and not finest.where(where, schema=schema).any():
-        return Fraction(0)
-    return found
+    return None if finest.where(where, schema=schema).any() else Fraction(0)
 
 
 def _cells_meeting(by: Marginal, *, condition: Condition, schema: Schema) -> Truth:
@@ -148,19 +140,12 @@ class _ControlAxis:
     populations: Floats
     ordered: bool
 
-    @property
-    def size(self) -> int:
-        return len(self.populations)
-
     @classmethod
     def of(cls, control: ControlTotals, binning: Binning | None, *, schema: Schema) -> _ControlAxis:
         apart = Binning(name="apart", bins=tuple((cell,) for cell in range(len(control.populations))))
         # Bins in the order of their first cells, so that what lies side by side stays there.
         bins = replace(binning or apart, bins=tuple(sorted((binning or apart).bins, key=min)))
-        joined = np.zeros(len(control.populations), dtype=np.int64)
-        for number, group in enumerate(bins.bins):
-            joined[list(group)] = number
-        by, ordered = control.by, False
+        joined, by, ordered = bins.bin_of_base(), control.by, False
         if len(by.clique) == 1:
             # One column is counted by its bins, so that what is joined has the noise of one cell.
             (name,) = by.clique

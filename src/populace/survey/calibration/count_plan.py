@@ -43,13 +43,6 @@ class CountMethod(Enum):
     SMOOTH = notes.CALIBRATED_ROWS
 
 
-class Replacement(Enum):
-    """How the sample was drawn from the population of the totals."""
-
-    WITHOUT = "without replacement"
-    WITH = "with replacement, or from a far larger population"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PopulationCount:
     """How many of the population meet a condition; `group` is that of the query, if it has groups."""
@@ -71,7 +64,6 @@ class Calibration:
     controls: tuple[ControlTotals, ...]
     base: BaseWeights = EQUAL_WEIGHTS
     shrink: Fraction = Fraction(0)
-    replacement: Replacement = Replacement.WITHOUT
     method: CountMethod | None = None
 
     @classmethod

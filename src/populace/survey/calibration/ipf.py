@@ -1,7 +1,7 @@
 """Public totals and a noisy table: the population of every cell, by raking what the noise left of the sample.
 
 Everything here is post-processing of a table that was paid for, and of totals that are public. Totals that cannot be
-met together are refused by `Totals.of`, before anything is asked.
+met together are refused by `TableTotals.of`, before anything is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
-from populace.inference.fit.raking import RakingTarget, margin_sums, max_raking_error, rake
+from populace.inference.fit.raking import RakingTarget, max_raking_error, rake
 
 MAX_ROUNDS = 2000
 # Of the whole population: what a cell may move in the last round, and what a total may be missed by.
@@ -28,53 +28,53 @@ CONTRADICTION_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableTotals:
-    """Public totals over some axes of a table, which cells can have anybody, and the plainest table that meets both.
+    """Public totals over each axis of a table, which cells can have anybody, and the plainest table that meets both.
 
     `expected` is what the cells would hold if nothing but the totals were known.
     """
 
-    shape: tuple[int, ...]
     targets: tuple[RakingTarget, ...]
     possible: Truth
     expected: Floats
 
     @classmethod
-    def of(
-        cls, targets: Sequence[RakingTarget], *, shape: tuple[int, ...], possible: Truth | None = None
-    ) -> TableTotals:
-        """Check totals against each other and against the cells that must be empty.
+    def of(cls, populations: Sequence[Floats], *, possible: Truth | None = None) -> TableTotals:
+        """Check the totals of each axis against each other and against the cells that must be empty.
 
-        >>> rows, columns = ((0,), np.array([1.0, 3.0])), ((1,), np.array([2.0, 2.0]))
-        >>> TableTotals.of([rows, columns], shape=(2, 2)).expected.tolist()
+        >>> TableTotals.of([np.array([1.0, 3.0]), np.array([2.0, 2.0])]).expected.tolist()
         [[0.5, 0.5], [1.5, 1.5]]
         """
-        if not targets:
-            raise UsageError("no totals are given.", hint="give the population of at least one set of bins")
-        anybody = np.ones(shape, dtype=np.bool_) if possible is None else possible
-        checked = tuple((axes, np.asarray(wanted, dtype=np.float64)) for axes, wanted in targets)
-        for axes, wanted in checked:
-            if wanted.shape != tuple(shape[axis] for axis in axes) or list(axes) != sorted(set(axes)):
-                raise UsageError(
-                    f"totals of shape {wanted.shape} do not fit axes {axes} of a table of shape {shape}.",
-                    hint="give one total per bin, and name axes in order",
-                )
+        anybody = (
+            np.ones([len(wanted) for wanted in populations], dtype=np.bool_) if possible is None else possible
+        )
+        for wanted in populations:
             if not np.isfinite(wanted).all() or wanted.min() < 0 or wanted.sum() <= 0:
                 raise UsageError("a total is below 0, or all are 0.", hint="give numbers of people")
-        people = float(checked[0][1].sum())
-        _refuse_contradictions(checked, people=people)
-        expected = rake(anybody.astype(np.float64), checked, rounds=MAX_ROUNDS, close=CELL_TOLERANCE * people)
-        off = max_raking_error(expected, checked)
+        people, *others = (float(wanted.sum()) for wanted in populations)
+        for ours, theirs in combinations((people, *others), 2):
+            if abs(ours - theirs) > CONTRADICTION_TOLERANCE * people:
+                raise UsageError(
+                    f"totals contradict each other: {ours:.10g} people by one, {theirs:.10g} by another.",
+                    hint="scale them to one whole population first",
+                )
+        targets = tuple(((axis,), wanted) for axis, wanted in enumerate(populations))
+        expected = rake(anybody.astype(np.float64), targets, rounds=MAX_ROUNDS, close=CELL_TOLERANCE * people)
+        off = max_raking_error(expected, targets)
         if off > TOTAL_TOLERANCE * people:
             raise UsageError(
                 f"the totals cannot be met together: after {MAX_ROUNDS} rounds one is missed by {off:.6g} people.",
                 hint="compare the totals with the cells that are declared impossible",
             )
-        return cls(shape=shape, targets=checked, possible=anybody & (expected > 0), expected=expected)
+        return cls(targets=targets, possible=anybody & (expected > 0), expected=expected)
 
     @property
     def people(self) -> float:
         """The whole population."""
         return float(self.expected.sum())
+
+    def rake(self, table: Floats) -> Floats:
+        """Return a table raked to the totals."""
+        return rake(table, self.targets, rounds=MAX_ROUNDS, close=CELL_TOLERANCE * self.people)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,8 +116,7 @@ def rake_noisy_table(
     if sample.min() <= 0:
         # Noise left nothing at all: the totals are all there is.
         sample = np.full(len(sample), max(float(sample.sum()), 1.0) / len(sample))
-    start = totals.expected * (sample / expected)[bins]
-    raked = rake(start, totals.targets, rounds=MAX_ROUNDS, close=CELL_TOLERANCE * totals.people)
+    raked = totals.rake(totals.expected * (sample / expected)[bins])
     return RakedTable(bins=bins, sample=sample, populations=raked)
 
 
@@ -125,20 +124,6 @@ def sum_by_bin(table: npt.ArrayLike, *, bins: Ints) -> Floats:
     """Return what each bin holds of a table of cells."""
     values = np.asarray(table, dtype=np.float64).ravel()
     return np.bincount(bins.ravel(), weights=values).astype(np.float64)
-
-
-def _refuse_contradictions(targets: Sequence[RakingTarget], *, people: float) -> None:
-    """Refuse totals that tell the same people differently: all of them, or those of axes that two of them share."""
-    for (one, first), (two, second) in combinations(targets, 2):
-        shared = tuple(axis for axis in one if axis in two)
-        ours = margin_sums(first, [one.index(axis) for axis in shared]).ravel()
-        theirs = margin_sums(second, [two.index(axis) for axis in shared]).ravel()
-        far = int(np.abs(ours - theirs).argmax())
-        if abs(ours[far] - theirs[far]) > CONTRADICTION_TOLERANCE * people:
-            raise UsageError(
-                f"totals contradict each other: {ours[far]:.10g} people by one, {theirs[far]:.10g} by another.",
-                hint="scale them to one whole population first",
-            )
 
 
 def _merge_small_cells(table: Floats, *, totals: TableTotals, ordered: Sequence[bool], least: float) -> Ints:

@@ -18,14 +18,14 @@ import numpy.typing as npt
 from populace.core.array_types import Floats, Ints
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping, Marginal, cell_indices
-from populace.inference.fit.raking import max_raking_error, rake
+from populace.inference.fit.raking import max_raking_error
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import common_groupings, observe, separable_part
+from populace.inference.gls.observations import common_groupings, observe
 from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
 from populace.survey.calibration.contingency_table import ContingencyTable
-from populace.survey.calibration.ipf import CELL_TOLERANCE, MAX_ROUNDS, TOTAL_TOLERANCE
+from populace.survey.calibration.ipf import TOTAL_TOLERANCE
 from populace.survey.design.design_parts import ControlTotals
 
 Codes = Mapping[str, npt.NDArray[Any]]
@@ -101,19 +101,15 @@ def make_replicate_weights(
 def _rake_weights(start: Floats, cells: Ints, *, table: ContingencyTable) -> Floats:
     """Return weights in proportion to `start` inside each cell, with all totals."""
     totals = table.totals
-    held = np.bincount(cells, weights=start, minlength=totals.expected.size).reshape(totals.shape)
-    wanted = rake(
-        np.where(totals.possible, held, 0.0),
-        totals.targets,
-        rounds=MAX_ROUNDS,
-        close=CELL_TOLERANCE * totals.people,
-    )
+    shape = totals.expected.shape
+    held = np.bincount(cells, weights=start, minlength=totals.expected.size).reshape(shape)
+    wanted = totals.rake(np.where(totals.possible, held, 0.0))
     if max_raking_error(wanted, totals.targets) > TOTAL_TOLERANCE * totals.people:
         raise UsageError(
             "the synthetic rows cannot meet the totals: some bins have no rows.",
             hint="give totals by coarser bins, or draw more rows",
         )
-    ratio = np.divide(wanted, held, out=np.zeros(totals.shape), where=held > 0)
+    ratio = np.divide(wanted, held, out=np.zeros(shape), where=held > 0)
     return start * ratio.ravel()[cells]
 
 
@@ -170,9 +166,7 @@ class _NoisePerturbation:
             for each in self.measurements
         ]
         seen = observe(noise, domain=self.domain, groupings=self.groupings)
-        effects = estimate_gls(
-            [separable_part(o) for o in seen], domain=self.domain.group(self.groupings.values())
-        )
+        effects = estimate_gls(seen, domain=self.domain.group(self.groupings.values()))
         targets = {}
         for clique, table in self.tables.items():
             moved = table + effects.marginal(clique).ravel() / _NOISE_STEPS

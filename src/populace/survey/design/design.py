@@ -14,7 +14,7 @@ from populace.core.array_types import Floats, Ints
 from populace.core.errors import SchemaError
 from populace.core.marginals import Clique
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design_parts import (
@@ -156,7 +156,7 @@ class Design:
     @property
     def stratum_base(self) -> tuple[Fraction, ...]:
         """The weight that every row of a stratum has by the sampling plan: 1 where it says nothing."""
-        return self._by_stratum(self.base, default=Fraction(1))
+        return self._by_stratum(self.base)
 
     def unsampled_fraction(self, sampled: Floats) -> Floats:
         """Return the part of each stratum that was not drawn, 1 − f, of so many psus (or rows) sampled.
@@ -168,17 +168,17 @@ class Design:
         """
         if self.fpc is None:
             return np.ones(len(self.strata_values))
-        known = np.array([float(each) for each in self._by_stratum(self.fpc, default=Fraction(1))])
+        known = np.array([float(each) for each in self._by_stratum(self.fpc)])
         return np.clip(np.where(known > 1, 1 - sampled / np.maximum(known, 1), 1 - known), 0, 1)
 
     def handling(self, column: str) -> MissingHandling:
         """Return what happens to rows where an answer is missing."""
         return self.missing[column].how if column in self.missing else MissingHandling.IGNORE
 
-    def _by_stratum(self, given: ByStratum | None, *, default: Fraction) -> tuple[Fraction, ...]:
+    def _by_stratum(self, given: ByStratum | None) -> tuple[Fraction, ...]:
         if isinstance(given, Mapping):
             return tuple(given[value] for value in self.strata_values)
-        return (default if given is None else given,) * len(self.strata_values)
+        return (Fraction(1) if given is None else given,) * len(self.strata_values)
 
     def _list_psus(self) -> tuple[Psu, ...]:
         if self.psu is None:
@@ -209,11 +209,12 @@ class Design:
 
     def _known_stratum(self, stratum: str, *, key: str) -> None:
         if stratum not in self.strata_values:
-            near = did_you_mean(stratum, self.strata_values)
-            known = f"did you mean {near!r}?" if near else f"strata are {quote_names(self.strata_values)}"
-            raise SchemaError(
-                f"{_PLACE}: {key} names stratum {stratum!r}, which is none.",
-                hint='name the column of strata: strata = "…"' if self.strata is None else known,
+            known = f"strata are {quote_names(self.strata_values)}"
+            raise _design_error(
+                f": {key} names stratum {stratum!r}, which is none.",
+                hint='name the column of strata: strata = "…"'
+                if self.strata is None
+                else suggest(stratum, self.strata_values, otherwise=known),
             )
 
     def _check_weights(self) -> None:
@@ -273,8 +274,7 @@ class Design:
 
     def _check_psus(self) -> None:
         sampled = np.bincount(self.stratum, minlength=len(self.strata_values)).tolist()
-        known = self._by_stratum(self.fpc, default=Fraction(1))
-        for value, count, size in zip(self.strata_values, sampled, known, strict=True):
+        for value, count, size in zip(self.strata_values, sampled, self._by_stratum(self.fpc), strict=True):
             if 1 < size < count:
                 raise SchemaError(
                     f"{_PLACE}: {count} psus{f' of stratum {value!r}' if value else ''} were drawn "

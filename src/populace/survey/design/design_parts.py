@@ -10,8 +10,7 @@ from fractions import Fraction
 from populace.core.errors import SchemaError
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
-from populace.privacy.sensitivity.nn_donors import TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names

@@ -16,8 +16,7 @@ from populace.core.errors import ResourceError, SchemaError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
-from populace.privacy.sensitivity.nn_donors import TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import DonorValue
+from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.schema.bounded_parsing import parse_toml
 from populace.schema.conditions.code_semantics import CodeSemantics
@@ -46,15 +45,7 @@ _KEYS = (
     "replicates", "max_design_effect", "population", "sampling", "shrink",
 )  # fmt: skip
 _RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
-_SAMPLING_DESIGNS = {
-    "simple": SamplingDesign.SIMPLE,
-    "poisson": SamplingDesign.POISSON,
-    "stratified": SamplingDesign.STRATIFIED,
-    "proportional": SamplingDesign.PROPORTIONAL,
-    "cluster": SamplingDesign.CLUSTER,
-    "systematic": SamplingDesign.SYSTEMATIC,
-    "adaptive": SamplingDesign.ADAPTIVE,
-}
+_SAMPLING_DESIGNS = {each.name.lower(): each for each in SamplingDesign}
 
 
 def load_text(path: str | Path, *, what: str) -> str:

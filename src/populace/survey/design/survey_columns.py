@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -13,17 +14,16 @@ from populace.core.marginals import Grouping
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.conditions.code_semantics import CodeSemantics
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
 
 
 def column(schema: Schema, name: str, *, place: str) -> Column:
     """Return a column of a schema, or refuse a name that it does not have."""
     if name not in schema.columns:
-        near = did_you_mean(name, schema.columns)
         raise SchemaError(
             f"{place}: the schema has no column {name!r}.",
-            hint=f"did you mean {near!r}?" if near else f"it has {quote_names(schema.columns)}",
+            hint=suggest(name, schema.columns, otherwise=f"it has {quote_names(schema.columns)}"),
         )
     return schema.columns[name]
 
@@ -69,11 +69,12 @@ def code(found: CodeSemantics, text: str, *, place: str) -> int:
     """Return the code of a value, or refuse what is none."""
     own = found.code(text)
     if own is None or own >= found.levels:
-        name = found.column.name
-        near = did_you_mean(text, values(found)) if found.levels <= 10_000 else None
+        known = values(found)
         raise SchemaError(
-            f"{place}: {text!r} is not a value of column {name!r}.",
-            hint=f"did you mean {near!r}?" if near else f"its values are {quote_names(values(found))}",
+            f"{place}: {text!r} is not a value of column {found.column.name!r}.",
+            hint=suggest(
+                text, known if len(known) <= 10_000 else (), otherwise=f"its values are {quote_names(known)}"
+            ),
         )
     return own
 
@@ -99,16 +100,12 @@ def cut(found: CodeSemantics, starts: Sequence[Fraction], *, place: str) -> Grou
             f"{place}: the edges of column {name!r} begin at {float(starts[0]):g}, its values at {float(first[0]):g}.",
             hint="let the first edge be the lowest value, so that every row has a group",
         )
-    codes = {value: level for level, value in enumerate(first)}
-    if torn := [edge for edge in starts[1:] if edge not in codes]:
+    if torn := sorted(set(starts[1:]) - set(first)):
         raise SchemaError(
             f"{place}: {float(torn[0]):g} is not where a value or bin of column {name!r} begins.",
             hint=f"cut where its bins do, {_nearest(torn[0], first)}, or give the column edges of which it is one",
         )
-    groups = np.zeros(found.levels, dtype=np.int64)
-    for edge in starts[1:]:
-        groups[codes[edge] :] += 1
-    return Grouping(name, (*groups.tolist(), *range(len(starts), len(starts) + found.size - found.levels)))
+    return _group_levels(found, [bisect(starts, value) - 1 for value in first])
 
 
 def _nearest(edge: Fraction, first: Sequence[Fraction]) -> str:
@@ -132,8 +129,13 @@ def wide(found: CodeSemantics, width: Fraction, *, place: str) -> Grouping:
         )
     first = _firsts(found)
     dense = np.unique([(value - first[0]) // width for value in first], return_inverse=True)[1]
-    specials = range(int(dense[-1]) + 1, int(dense[-1]) + 1 + found.size - found.levels)
-    return Grouping(name, (*dense.tolist(), *specials))
+    return _group_levels(found, dense.tolist())
+
+
+def _group_levels(found: CodeSemantics, groups: Sequence[int]) -> Grouping:
+    """Return groups of the levels of an ordered column; each special code is one of its own after them."""
+    last = groups[-1]
+    return Grouping(found.column.name, (*groups, *range(last + 1, last + 1 + found.size - found.levels)))
 
 
 def _firsts(found: CodeSemantics) -> list[Fraction]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from populace.core.array_types import Floats
 from populace.survey.imputation.matching_cells import MergedCells
-from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, sum_noise
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance
 from populace.survey.variance.linearization import NoisySum
 
 _JITTERS = 128
@@ -56,10 +56,10 @@ class ImputationCells:
         every, known, value = self.every.values, self.known.values, self._value
         means = value.values / known
         by_every, by_known = (means - self.mean) / self.size, -every * means / known / self.size
-        noise = [self._noise(value, every / known / self.size)]
+        noise = self._noise(value, every / known / self.size)
         if self.every is self.known:
-            return sum_noise([*noise, self._noise(self.known, by_every + by_known)])
-        return sum_noise([*noise, self._noise(self.every, by_every), self._noise(self.known, by_known)])
+            return noise + self._noise(self.known, by_every + by_known)
+        return noise + self._noise(self.every, by_every) + self._noise(self.known, by_known)
 
     def _noise(self, table: NoisySum, weights: Floats) -> NoiseTerms:
         """Return the noise of a weighted sum of groups: every cell of a group has its own."""

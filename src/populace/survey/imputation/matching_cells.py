@@ -12,7 +12,7 @@ from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
-from populace.privacy.sensitivity.nn_donors import MatchingSpace
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.schema import Schema
 

@@ -21,8 +21,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_donors import MatchingSpace, TieBreak
-from populace.privacy.sensitivity.nn_imputation_bounds import Membership, mean_bound
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace, Membership, TieBreak, mean_bound
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimate, make_suppressed_row
@@ -39,7 +38,7 @@ from populace.survey.imputation.matching_cells import MergedCells, cells_where, 
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
-from populace.survey.variance.linearization import NoisySum
+from populace.survey.variance.linearization import NoisySum, ask_sums
 from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
 
 # Answers are told in so many steps for what one row can add.
@@ -53,15 +52,9 @@ def estimate_missing(
 
     What is asked follows from public facts alone, so a run is paid for before anything is known.
     """
-    asked = list(zip(plan.sums.items(), noise.sums, strict=True))
-    answers = oracle.sum_batches([([each], mechanism) for (_, each), mechanism in asked])
-    tables = _NoisyTables(
-        plan=plan,
-        sums={
-            key: NoisySum.of(each, counts, mechanism)
-            for ((key, each), mechanism), counts in zip(asked, answers, strict=True)
-        },
-    )
+    asked = [([each], mechanism) for each, mechanism in zip(plan.sums.values(), noise.sums, strict=True)]
+    answers = [answer for _, answer in ask_sums(oracle, asked)]
+    tables = _NoisyTables(plan=plan, sums=dict(zip(plan.sums, answers, strict=True)))
     estimands = list(zip(plan.estimands, plan.inside, strict=True))
     if plan.how is not MissingHandling.IMPUTE:
         return tuple(tables.estimate(estimand, inside) for estimand, inside in estimands)
@@ -78,7 +71,7 @@ def estimate_missing(
         most, moved = _bound_parts(question)
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
         draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
-        found.append(tables.estimate_imputed(estimand, inside, answer=float(answer), draws=draws))
+        found.append(tables.estimate(estimand, inside, filled=(float(answer), draws)))
     return tuple(found)
 
 
@@ -130,36 +123,28 @@ class _NoisyTables:
             alone=float(np.max(lost, initial=0.0, where=(known < 2 * self._unsure) & (lost > surely))),
         )
 
-    def estimate(self, estimand: Estimand, inside: Truth) -> Estimate:
-        """Return the estimate of an estimand from cells alone."""
-        cells = self._cells(estimand, inside)
-        if cells is None:
-            return make_suppressed_row(estimand.query, group=estimand.group)
-        note = notes.COMPLETE_CASES if self.plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
-        return self._make_row(
-            estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
-        )
-
-    def estimate_imputed(
-        self, estimand: Estimand, inside: Truth, *, answer: float, draws: Floats
+    def estimate(
+        self, estimand: Estimand, inside: Truth, *, filled: tuple[float, Floats] | None = None
     ) -> Estimate:
-        """Return the estimate of an estimand from an answer about filled rows, whose noise has these draws."""
-        cells = self._cells(estimand, inside)
+        """Return the estimate of an estimand from cells, or from an answer about filled rows and draws of its noise."""
+        plan, cells = self.plan, self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
-        of_frame = cells_where(estimand.where, by=self.plan.frame, schema=self.plan.schema)
+        if filled is None:
+            note = notes.COMPLETE_CASES if plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
+            return self._make_row(
+                estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
+            )
+        answer, draws = filled
+        of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
         rows = self.sums[CellSum.SIZE, None]
         size = max(1.0, float(rows.values[of_frame].sum()))
         low, high = self._possible(estimand)
         value = min(max(answer / size, low), high)
         weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
+        noise = NoiseTerms.of(rows.mechanism, weights=weights)
         return self._make_row(
-            estimand,
-            cells,
-            value=value,
-            noise=NoiseTerms.of(rows.mechanism, weights=weights),
-            other=draws / size,
-            note=notes.NEAREST_DONORS,
+            estimand, cells, value=value, noise=noise, other=draws / size, note=notes.NEAREST_DONORS
         )
 
     def _make_row(
@@ -177,18 +162,19 @@ class _NoisyTables:
         width = half_width(spread, noise=noise, other=other)
         # Heavy tails have no use for a variance: the width of an interval, in the units of normal errors.
         alone = noise.deviation if other is None else half_width(None, noise=noise, other=other) / 1.96
-        return Estimate.within(
-            self._possible(estimand),
+        found = Estimate(
             query=estimand.query,
             group=estimand.group,
-            value=value,
-            interval=(value - width, value + width),
-            sampling=math.sqrt(sampling),
-            imputation=None if imputation is None else math.sqrt(imputation),
-            privacy=alone,
+            estimate=value,
+            sampling_error=math.sqrt(sampling),
+            imputation_error=None if imputation is None else math.sqrt(imputation),
+            privacy_error=alone,
+            low=value - width,
+            high=value + width,
             degrees=spread.degrees,
             note=note if imputation is not None else f"{note}; {notes.IMPUTATION_NOT_ESTIMABLE}",
         )
+        return found.clip_to(*self._possible(estimand))
 
     def _possible(self, estimand: Estimand) -> tuple[float, float]:
         """Return between which numbers the truth lies, whatever the rows."""

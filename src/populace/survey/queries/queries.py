@@ -16,7 +16,7 @@ from populace.schema.conditions.condition_parser import condition_atoms, parse_c
 from populace.schema.conditions.condition_parser import condition_columns as columns_in
 from populace.schema.conditions.syntax_tree import Missing
 from populace.schema.exact_numbers import to_fraction
-from populace.schema.hints import did_you_mean, quote_names
+from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
 from populace.survey.design import survey_columns as columns
@@ -68,7 +68,9 @@ class Query:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statistic", _parse_statistic(self.statistic))
-        self._refuse_text("by", self.by)
+        given: object = self.by
+        if isinstance(given, str):
+            raise self._error(f"by is the text {given!r}.", hint=f"give a list of columns: by=[{given!r}]")
         object.__setattr__(self, "by", tuple(self.by))
         shares = self.p if isinstance(self.p, list | tuple) else (self.p,)
         object.__setattr__(self, "p", tuple(self._number("p", each) for each in shares))
@@ -171,12 +173,6 @@ class Query:
 
     def _error(self, text: str, *, hint: str) -> SchemaError:
         return SchemaError(f"{self.place}: {text}", hint=hint)
-
-    def _refuse_text(self, key: str, given: object) -> None:
-        if isinstance(given, str):
-            raise self._error(
-                f"{key} is the text {given!r}.", hint=f"give a list of columns: {key}=[{given!r}]"
-            )
 
     def _number(self, key: str, value: object) -> Fraction:
         found = to_fraction(value)
@@ -344,10 +340,9 @@ def _parse_statistic(given: object, *, place: str = "a query") -> Statistic:
     names = [each.value for each in Statistic]
     if given in names:
         return Statistic(given)
-    near = did_you_mean(str(given), names)
     raise SchemaError(
         f"{place}: statistic is {str(given)[:60]!r}.",
-        hint=f"did you mean {near!r}?" if near else f"choose one of {', '.join(names)}",
+        hint=suggest(str(given), names, otherwise=f"choose one of {', '.join(names)}"),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import combinations_with_replacement
@@ -43,6 +43,8 @@ ROWS_BESIDE_UNITS_SHARE = Fraction(3, 20)
 ROWS_SHARE = Fraction(1, 4)
 # The number of rows is needed to two digits, sums to more.
 ROW_COUNT_PART = Fraction(1, 8)
+# Parts of the bin that holds a quantile are told in so many steps: two machines then ask the same.
+BIN_PARTS = 64
 # Squares of statistics with more terms than these are too many to be worth their noise beside psus.
 MAX_SQUARED_TERMS = 2
 
@@ -117,7 +119,7 @@ class SumQuestion:
 
     @property
     def asked_twice(self) -> bool:
-        """Whether psus are asked about once it is known where quantiles lie (survey/variance/woodruff.py)."""
+        """Whether psus are asked about once it is known where quantiles lie: `sums_below_quantiles`."""
         clustered = self.design.clustered and self.design.replicates is None
         return clustered and self.query.statistic is Statistic.QUANTILE
 
@@ -197,6 +199,25 @@ class SumQuestion:
         if not self.asked_twice:
             return Fraction(0)
         return UNITS_SHARE - (ROWS_BESIDE_UNITS_SHARE if self.squared else 0)
+
+    def sums_below_quantiles(self, totals: Floats) -> tuple[Sum, ...]:
+        """Return, by psu and group, the sum of all rows, and for each share that of rows below its quantile.
+
+        By bin, a psu's rows are below with the noise of all bins. Below a value that is known by then, they are one
+        number. `totals` are noisy counts of the sample, groups × bins.
+        """
+        schema, bins = self.design.schema, QuantileBins.of(self.query, self.design.schema)
+        by, levels = DesignUnits.all_rows().by(self.axes), tuple(axis.levels for axis in self.axes)
+        found = [self.psu_rows]
+        for share in self.query.p:
+            parts = np.array([_parts_below(bins, counts, float(share)) for counts in totals])
+            values = np.zeros(by.shape(schema.domain), dtype=np.int64)
+            values[tuple(map(slice, levels))] = parts.reshape(levels)
+            weights = CellWeights(
+                by=by, values=tuple(Fraction(each, BIN_PARTS) for each in values.ravel().tolist())
+            )
+            found.append(replace(self.psu_rows, weights=weights))
+        return tuple(found)
 
     def _sum(
         self,
@@ -333,6 +354,21 @@ def _make_terms(query: Query, schema: Schema) -> tuple[tuple[SumTerm, ...], Stat
     if kind is Statistic.VARIANCE:
         return (*moments, SumTerm(factors=(x, x), part=double)), functions.variances
     return moments, partial(functions.means, centre=float(x.centre))
+
+
+def _parts_below(bins: QuantileBins, counts: Floats, share: float) -> Floats:
+    """Return how many of its parts each bin has below a quantile; the lower half where noise leaves no rows.
+
+    >>> _parts_below(QuantileBins(axis=Axis(column="A", levels=2), edges=(0.0, 1.0, 3.0)), np.array([1.0, 1.0]), 0.75)
+    array([64., 32.])
+    """
+    size = len(counts)
+    known = counts.sum() > 0
+    parts = bins.below(counts, share) if known else (np.arange(size) < size / 2).astype(np.float64)
+    below: Floats = np.rint(parts * BIN_PARTS)
+    # Something lies below every quantile.
+    below[0] = max(below[0], 1.0)
+    return below
 
 
 def _divide_share(parts: Sequence[tuple[Sum, Fraction]], *, of: Fraction) -> Iterator[tuple[Sum, Fraction]]:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from scipy import special
 
 from populace.core.errors import UsageError
-from populace.survey.variance.confidence_intervals import LEVEL
+from populace.survey.variance.confidence_intervals import errors_in_margin
 
 
 class ImplicateOrigin(Enum):
@@ -46,7 +45,7 @@ class CombinedEstimate:
     @property
     def interval(self) -> tuple[float, float]:
         """The interval that holds the truth about 95 % of the time."""
-        wide = float(special.stdtrit(self.degrees, (1 + LEVEL) / 2)) * self.error
+        wide = errors_in_margin(self.degrees) * self.error
         return self.estimate - wide, self.estimate + wide
 
 

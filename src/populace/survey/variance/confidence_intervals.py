@@ -10,7 +10,6 @@ always give the same interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -166,6 +165,15 @@ class SamplingVariance:
         return np.exp(np.interp(_midpoints(), middles / share.sum(), grid))[permute_draws(40)]
 
 
+def errors_in_margin(degrees: float) -> float:
+    """Return how many standard errors of so many degrees of freedom an interval reaches to both sides.
+
+    >>> round(errors_in_margin(5), 2)
+    2.57
+    """
+    return float(special.stdtrit(degrees, (1 + LEVEL) / 2))
+
+
 def half_width(spread: SamplingVariance | None, *, noise: NoiseTerms, other: Floats | None = None) -> float:
     """Return the margin of error: how far the truth is from an estimate at most, in 95 % of all cases.
 
@@ -203,14 +211,6 @@ def _solve_half_width(shift: Floats, deviation: Floats) -> float:
             break
         found = step
     return found
-
-
-def sum_noise(terms: Sequence[NoiseTerms]) -> NoiseTerms:
-    """Return the sum of independent noise."""
-    return NoiseTerms(
-        gaussian=sum(each.gaussian for each in terms),
-        laplace=tuple(scale for each in terms for scale in each.laplace),
-    )
 
 
 @lru_cache(maxsize=64)

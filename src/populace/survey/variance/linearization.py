@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.array_types import Floats
-from populace.core.marginals import Counts
 from populace.privacy.accounting.mechanisms import Noise
 from populace.survey.design.design_parts import ReplicateDesign
 from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Statistic
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum
-from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, sum_noise
+from populace.survey.survey_oracle import SumBatch, SurveyOracle
+from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance
 from populace.survey.variance.design_variance import (
     SampledUnits,
     StratumFactors,
@@ -37,11 +37,6 @@ class NoisySum:
     step: float
     mechanism: Noise
 
-    @classmethod
-    def of(cls, asked: Sum, counts: Counts, mechanism: Noise) -> NoisySum:
-        """Return an answer in steps as numbers."""
-        return cls(values=asked.values(counts), step=float(asked.step), mechanism=mechanism)
-
     @property
     def variance(self) -> float:
         """The variance of the noise of each number."""
@@ -53,6 +48,15 @@ class NoisySum:
 
 
 Answers = Mapping[Sum, NoisySum]
+
+
+def ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> list[tuple[Sum, NoisySum]]:
+    """Ask for batches of sums, and return each with its answer, from steps to numbers."""
+    asked = [(each, float(each.step), mechanism) for sums, mechanism in batches for each in sums]
+    return [
+        (each, NoisySum(values=counts.astype(np.float64) * step, step=step, mechanism=mechanism))
+        for (each, step, mechanism), counts in zip(asked, oracle.sum_batches(batches), strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,12 +93,8 @@ class QueryTotals:
 
     def noise(self, gradient: Floats, group: int) -> NoiseTerms:
         """Return the privacy noise of a number with this gradient by the terms of a group."""
-        return sum_noise(
-            [
-                part.terms(slope * self.weights[:, group])
-                for part, slope in zip(self.parts, gradient, strict=True)
-            ]
-        )
+        parts = zip(self.parts, gradient, strict=True)
+        return sum((part.terms(slope * self.weights[:, group]) for part, slope in parts), NoiseTerms())
 
     def size(self, group: int) -> tuple[float, float]:
         """Return what a group's numbers are divided by, and the deviation of its noise."""
@@ -191,7 +191,7 @@ class QueryTotals:
         return SamplingVariance(
             value=float(value),
             bias=float(bias),
-            noise=sum_noise(noise),
+            noise=sum(noise, NoiseTerms()),
             degrees=max(float(sizes.sum()) - len(sizes), 1.0),
         )
 

@@ -24,7 +24,7 @@ from populace.survey.estimate_notes import NO_ROWS, SAMPLE_ONLY
 from populace.survey.estimate_result import Estimate, Group
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.variance import statistics_of_totals as functions
-from populace.survey.variance.confidence_intervals import LEVEL
+from populace.survey.variance.confidence_intervals import errors_in_margin
 from populace.survey.variance.sampled_rows import Function, SampledRows
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
@@ -86,20 +86,19 @@ def _estimate_group(rows: SampledRows, query: Query, *, members: Truth, group: G
             yield _estimate_quantile(rows, query, p=float(p), members=members, group=own)
         return
     terms, function = _row_terms(rows, query, members=members)
-    found = function((rows.weight @ terms)[None])
-    variance = rows.variance(found, terms=terms, members=members, function=function)
+    values, variance = rows.estimate(terms, members=members, function=function)
     labels: list[Group] = [()]
     if query.values and query.column is not None:
         scale = columns.scale(rows.design.schema, query.column, place=query.place)
         labels = [((query.column, text),) for text in columns.values(scale)]
     # A proportion that meets a condition has a second number: the share that does not.
-    for label, value, square in zip(labels, found.values[0].tolist(), variance.tolist(), strict=False):
+    for label, value, square in zip(labels, values.tolist(), variance.tolist(), strict=False):
         own = (*group, *label)
         if not math.isfinite(value):
             yield Estimate(query=query.name, group=own, estimate=None, note=NO_ROWS)
             continue
         error = math.sqrt(max(square, 0.0)) if math.isfinite(square) else math.nan
-        wide = _margin(rows.degrees) * error if rows.degrees > 0 else math.inf
+        wide = errors_in_margin(rows.degrees) * error if rows.degrees > 0 else math.inf
         yield _make_estimate(
             query, own, value, error=error, low=value - wide, high=value + wide, degrees=rows.degrees
         )
@@ -163,37 +162,29 @@ def _estimate_quantile(
     middle = at(p)
     below = (members & (values <= middle)).astype(np.float64)
     terms = np.stack([below, members - below], axis=1)
-    found = functions.shares((rows.weight @ terms)[None])
-    error = math.sqrt(
-        max(float(rows.variance(found, terms=terms, members=members, function=functions.shares)[0]), 0.0)
-    )
-    wide = _margin(rows.degrees)
-    low, high = (at(float(found.values[0, 0]) + side * wide * error) for side in (-1, 1))
+    shares, variance = rows.estimate(terms, members=members, function=functions.shares)
+    error = math.sqrt(max(float(variance[0]), 0.0))
+    wide = errors_in_margin(rows.degrees)
+    low, high = (at(float(shares[0]) + side * wide * error) for side in (-1, 1))
     own = (high - low) / (2 * wide)
     return _make_estimate(query, group, middle, error=own, low=low, high=high, degrees=rows.degrees)
-
-
-def _margin(degrees: float) -> float:
-    """Return how many standard errors an interval reaches to both sides."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
 def _make_estimate(
     query: Query, group: Group, value: float, *, error: float, low: float, high: float, degrees: float
 ) -> Estimate:
     """Return an estimate; what is not finite is not known."""
-    error_known, low_known, high_known = (
-        each if math.isfinite(each) else None for each in (error, low, high)
-    )
+
+    def keep_finite(number: float) -> float | None:
+        return number if math.isfinite(number) else None
+
     return Estimate(
         query=query.name,
         group=group,
         estimate=value,
-        sampling_error=error_known,
+        sampling_error=keep_finite(error),
         privacy_error=0.0,
-        low=low_known,
-        high=high_known,
+        low=keep_finite(low),
+        high=keep_finite(high),
         degrees=degrees,
     )

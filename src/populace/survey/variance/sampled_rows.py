@@ -122,13 +122,13 @@ class SampledRows:
         np.add.at(found, self.psu, weighted)
         return found
 
-    def variance(
-        self, found: ValueAndGradient, *, terms: Floats, members: Truth, function: Function
-    ) -> Floats:
-        """Return the variances of the numbers of a statistic of one group, whose members have the terms."""
+    def estimate(self, terms: Floats, *, members: Truth, function: Function) -> tuple[Floats, Floats]:
+        """Return the numbers of a statistic of one group, whose members have the terms, and their variances."""
+        found = function((self.weight @ terms)[None])
+        values = found.values[0]
         if self.design.replicates is not None:
             replicates = function(self.replicates @ terms).values
-            return replicate_variance(found.values[0], replicates=replicates, design=self.design.replicates)
+            return values, replicate_variance(values, replicates=replicates, design=self.design.replicates)
         present = np.bincount(self.stratum[members], minlength=len(self.units.strata.sizes)) > 0
         units = replace(self.units, strata=replace(self.units.strata, present=present))
         variance = units.variance(np.einsum("uk,nk->un", self._sum_by_unit(terms), found.gradient[0]))
@@ -136,7 +136,7 @@ class SampledRows:
             rows, drawn = self.within
             scores = (self.weight[:, None] * terms) @ found.gradient[0].T
             variance = variance + np.tensordot(rows.strata.factors * drawn, rows.squares(scores), axes=1)
-        return variance
+        return values, variance
 
     def _all_numbers(self, name: str) -> Floats:
         if name not in self._numbers:

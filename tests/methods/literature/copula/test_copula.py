@@ -18,7 +18,6 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
-from populace.methods.literature.copula.bivariate_normal import rectangle_probabilities
 from populace.methods.literature.copula.copula import group_for_pairs
 from populace.methods.literature.copula.copula_model import (
     MAX_GROUPS,
@@ -27,6 +26,7 @@ from populace.methods.literature.copula.copula_model import (
     copula_model,
     fit_copula,
 )
+from populace.methods.literature.copula.correlations import rectangle_probabilities
 from populace.methods.literature.copula.optimal_scaling import optimal_orders
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise

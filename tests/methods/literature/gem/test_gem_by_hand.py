@@ -13,8 +13,7 @@ from populace.inference.gls.observations import Observation
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.gem import gem as module
-from populace.methods.literature.gem.gem import GEM_CONFIG, measure_gem
-from populace.methods.literature.gem.gem_model import GemEstimator, _expected_loss
+from populace.methods.literature.gem.gem import GEM_CONFIG, GemEstimator, _expected_loss, measure_gem
 from populace.methods.selection.candidates import answer_candidates, mean_absolute_noise
 from populace.methods.workload import Workload
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, Spend

@@ -15,8 +15,8 @@ from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
-from populace.methods.literature.gem import gem_model as module
-from populace.methods.literature.gem.gem_model import GemEstimator, gem_model
+from populace.methods.literature.gem import gem as module
+from populace.methods.literature.gem.gem import GemEstimator, gem_model
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.sampling.draw_rows import draw_rows

@@ -67,9 +67,7 @@ def measure_copula(oracle: Oracle, _workload: Workload, progress: Progress) -> t
         return measured + measure_all_columns(oracle, share=share)
     seen = group_for_pairs(measured[1:], ordered=oracle.ordered, most=groups)
     names = [name for name in oracle.domain if oracle.domain[name] > 1]
-    asked = [
-        Marginal(pair, tuple(seen[name] for name in pair if name in seen)) for pair in combinations(names, 2)
-    ]
+    asked = [Marginal.with_groupings(pair, seen) for pair in combinations(names, 2)]
     return measured + oracle.measure(asked, noise=noise)
 
 

@@ -16,18 +16,20 @@ from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.fit_model import fit_model, rake_public_table
 from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.gls.gls import estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, observe, separable_part
+from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
-from populace.methods.literature.copula.bivariate_normal import Floats, fit_correlations
-from populace.methods.literature.copula.correlation_matrix import (
+from populace.methods.literature.copula.correlations import (
+    Floats,
+    fit_correlations,
     nearest_correlation_matrix,
     shrink_correlations,
     unique_variances,
 )
 from populace.methods.literature.copula.optimal_scaling import Order, optimal_orders
+from populace.methods.selection.candidates import take_smallest
 
 # Codes of a column beyond so many share groups of neighbours in its order.
 MAX_GROUPS = 64
@@ -91,9 +93,7 @@ def fit_copula(items: Sequence[Measurement], *, domain: Domain, rows: float | No
     """Return the copula of measured columns and pairs; `rows` is their number where it is public."""
     groupings = common_groupings([item for item in items if len(item.marginal.clique) > 1])
     observed = observe(items, domain=domain, groupings=groupings)
-    effects = estimate_gls(
-        [separable_part(o) for o in observed], domain=domain.group(groupings.values()), total=rows
-    )
+    effects = estimate_gls(observed, domain=domain.group(groupings.values()), total=rows)
     total = max(1.0, effects.total)
     counts = {name: effects.nonnegative_column(name, total=total).values for name in domain}
     groups = [counts[name] / total for name in domain]
@@ -189,11 +189,7 @@ def _model_under_rules(
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
     found: dict[Clique, Table] = {}
-    cells_left = _TARGET_CELLS
-    for pair in sorted(combinations(space.domain, 2), key=estimator.domain.cells):
-        cells_left -= estimator.domain.cells(pair)
-        if cells_left < 0:
-            break
+    for pair in take_smallest(combinations(space.domain, 2), domain=estimator.domain, cells=_TARGET_CELLS):
         known = estimator.table(pair)
         table = np.where(known > 0, probabilities[pair[0]] @ probabilities[pair[1]].T, 0.0)
         found[pair] = rake_public_table(table, beside=known) if table.any() else known

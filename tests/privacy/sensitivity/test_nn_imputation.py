@@ -10,18 +10,14 @@ import numpy as np
 import pytest
 
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_donors import (
+from populace.privacy.sensitivity.nn_imputation import (
+    DonorValue,
     MatchedRows,
     MatchingSpace,
+    Membership,
     NearestNeighbours,
     TieBreak,
-    TieOrder,
-)
-from populace.privacy.sensitivity.nn_imputation_bounds import (
-    DonorValue,
-    Membership,
     frequency_bound,
-    impute_values,
     mean_bound,
     variance_bound,
 )
@@ -29,12 +25,12 @@ from tests.helpers.sampled_cases import sample_cases
 
 LINE = MatchingSpace(sizes=(3,), ordered=(True,))
 MIXED = MatchingSpace(sizes=(3, 2), ordered=(True, False))
-RULES = list(product((1, 2, 3), TieBreak, TieOrder))
+RULES = list(product((1, 2, 3), TieBreak))
 VALUES = (-1, 0, 4)
 
 
-def scheme(space, k, ties, first):
-    return NearestNeighbours(space=space, k=k, ties=ties, first=first)
+def scheme(space, k, ties):
+    return NearestNeighbours(space=space, k=k, ties=ties)
 
 
 def changed(rule, here, *, there):
@@ -76,13 +72,7 @@ def donor_set(rule, complete, row):
     def key(donor):
         place, label, value = donor
         turn = label <= row[1] if rule.ties is TieBreak.NEXT else False
-        among = (turn, label)
-        distance = apart(rule.space, place, row[0])
-        return (
-            (distance, place, among, value)
-            if rule.first is TieOrder.PLACE
-            else (distance, among, place, value)
-        )
+        return apart(rule.space, place, row[0]), place, (turn, label), value
 
     return frozenset(sorted(complete, key=key)[: rule.k])
 
@@ -176,7 +166,7 @@ def test_changes_and_smoothness(seed):
 
 def test_chunks_change_nothing(monkeypatch):
     found = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
-    monkeypatch.setattr("populace.privacy.sensitivity.nn_donors._MAX_DISTANCE_CELLS", 2)
+    monkeypatch.setattr("populace.privacy.sensitivity.nn_imputation._MAX_DISTANCE_CELLS", 2)
     again = [max_changed(scheme(MIXED, *choice), drawn_table(5, MIXED, most=9)) for choice in RULES]
     assert found == again
 
@@ -194,26 +184,10 @@ def test_order_of_the_file_changes_nothing():
 
 # ----------------------------------------------------------------------------------------- traps
 
-EXAMPLE = (((0, 5, 0), (2, 54, 0), (4, 24, 0)), ((1, 27), (2, 61), (3, 21)))
 
-
-def test_a_row_added_beside_donors_may_change_more_than_one_removed():
-    rule = scheme(MatchingSpace(sizes=(5,), ordered=(True,)), 1, TieBreak.LOWEST, TieOrder.LABEL)
-    complete, incomplete = EXAMPLE
-    assert changes(rule, EXAMPLE, ((*complete, (2, 1, 0)), incomplete)) == 3
-    removed = [changes(rule, EXAMPLE, (complete[:i] + complete[i + 1 :], incomplete)) for i in range(3)]
-    elsewhere = [
-        changes(rule, EXAMPLE, ((*complete, (place, label, 0)), incomplete))
-        for place in (1, 3)
-        for label in (0, 100)
-    ]
-    assert max(removed) == max(elsewhere) == 1
-    assert max_changed(rule, EXAMPLE) == 3
-
-
-def test_by_place_first_it_never_does():
+def test_a_row_added_beside_donors_never_changes_more_than_one_removed():
     for seed, ties in product(range(25), TieBreak):
-        rule, table = scheme(LINE, 1, ties, TieOrder.PLACE), drawn_table(seed, LINE, most=6)
+        rule, table = scheme(LINE, 1, ties), drawn_table(seed, LINE, most=6)
         complete, incomplete = table
         removed = max(
             (
@@ -232,30 +206,30 @@ def test_no_table_has_less_than_one():
         assert max_changed(scheme(LINE, *choice), ((), ())) == 1
         assert max_changed(scheme(LINE, *choice), (((0, 0, 0),), ())) == 1
     # Without donors a first one serves everybody.
-    assert max_changed(scheme(LINE, 2, TieBreak.NEXT, TieOrder.PLACE), ((), ((0, 0), (1, 4), (2, 2)))) == 3
+    assert max_changed(scheme(LINE, 2, TieBreak.NEXT), ((), ((0, 0), (1, 4), (2, 2)))) == 3
 
 
 # ----------------------------------------------------------------------------------------- values and bounds
 
 
-def test_values_of_donors():
-    donors, values = np.array([[0, 1, 2], [3, 1, -1], [-1, -1, -1]]), np.array([7, 2, 2, 9])
-    default = Fraction(5)
-    assert impute_values(donors, values=values, take=DonorValue.MEAN, default=default) == [
-        Fraction(11, 3),
-        Fraction(11, 2),
-        5,
-    ]
-    assert impute_values(donors, values=values, take=DonorValue.MAJORITY, default=default) == [2, 2, 5]
-    assert impute_values(donors[:, :1], values=values, take=DonorValue.COPY, default=default) == [7, 9, 5]
-    with pytest.raises(UsageError, match="cannot be copied"):
-        impute_values(donors, values=values, take=DonorValue.COPY, default=default)
+def impute_values(donors, values, take):
+    """The value of each incomplete row from its donors; without any, 0."""
+    found = []
+    for row in donors.tolist():
+        taken = [int(values[one]) for one in row if one >= 0]
+        if not taken:
+            found.append(Fraction(0))
+        elif take is DonorValue.MAJORITY:
+            found.append(Fraction(min(taken, key=lambda value: (-taken.count(value), value))))
+        else:
+            found.append(Fraction(sum(taken), len(taken)))
+    return found
 
 
 def filled(rule, table, take):
     """All rows as (place, value), imputed ones included."""
     donors = rule.donors(rows(table[0]), incomplete=rows(table[1]))
-    told = impute_values(donors, values=rows(table[0]).values, take=take, default=Fraction(0))
+    told = impute_values(donors, rows(table[0]).values, take)
     known = [(place, Fraction(value)) for place, _, value in table[0]]
     return known + [(place, value) for (place, _), value in zip(table[1], told, strict=True)]
 
@@ -287,8 +261,8 @@ ANSWERS = {
 @pytest.mark.parametrize("seed", sample_cases(range(24), to=3))
 def test_bounds_are_smooth_and_above_local_sensitivity(seed):
     cases = [(1, DonorValue.COPY), (2, DonorValue.MEAN), (3, DonorValue.MAJORITY)]
-    (k, take), ties, first = cases[seed % 3], list(TieBreak)[seed % 2], list(TieOrder)[seed // 2 % 2]
-    rule = scheme(LINE, k, ties, first)
+    (k, take), ties = cases[seed % 3], list(TieBreak)[seed % 2]
+    rule = scheme(LINE, k, ties)
     table = drawn_table(seed, LINE, values=VALUES, labels=2)
     here, most = filled(rule, table, take), max_changed(rule, table)
     for other in neighbours(rule, table, values=VALUES):
@@ -302,7 +276,7 @@ def test_bounds_are_smooth_and_above_local_sensitivity(seed):
 
 def test_bounds_are_reached():
     # One donor for three rows: when it leaves, all of them fall to the default.
-    rule = scheme(LINE, 1, TieBreak.LOWEST, TieOrder.PLACE)
+    rule = scheme(LINE, 1, TieBreak.LOWEST)
     table = (((0, 0, 4),), ((0, 2), (1, 2), (2, 2)))
     without = ((), table[1])
     here, there = (filled(rule, each, DonorValue.COPY) for each in (table, without))
@@ -327,7 +301,7 @@ def test_refusals():
     with pytest.raises(UsageError, match="matching column"):
         MatchingSpace(sizes=(3, 0), ordered=(True, True))
     with pytest.raises(UsageError, match="0 neighbours"):
-        scheme(LINE, 0, TieBreak.LOWEST, TieOrder.PLACE)
+        scheme(LINE, 0, TieBreak.LOWEST)
     ends = {"low": Fraction(0), "high": Fraction(1)}
     with pytest.raises(UsageError, match="mean over"):
         mean_bound(1, **ends, size=Fraction(1, 2), membership=Membership.KNOWN)

@@ -1,11 +1,17 @@
-"""Verification of what was paid for: every measurement and every learnt domain has its price in the record."""
+"""Verification of measurements: each, and each learnt domain, was paid for; intervals follow from the counts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 
-from populace.core.untrusted_files import altered_error
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from populace.core.untrusted_files import altered_error, read_parquet
+from populace.inference.gls.count_intervals import intervals
 from populace.measurements.measurements import Measurements, describe_marginals
 from populace.privacy.accounting.mechanisms import (
     WHOLE_ROWS,
@@ -18,6 +24,10 @@ from populace.privacy.ledger.run_record import RunRecord
 from populace.schema.columns.column import Origin
 from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.schema import Schema
+
+# Intervals are written to a thousandth of a row; machines differ in the last digits that they compute.
+_TOLERANCE = 0.002
+_INTERVAL_COLUMNS = ("estimate", "low", "high")
 
 
 def check_measurements_paid(measurements: Measurements) -> str:
@@ -64,3 +74,24 @@ def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
             f"the domain of {min(released ^ paid)!r} does not come from where the codebook says"
         )
     return f"{len(released)} learnt domains, all paid for" if released else "none was learnt"
+
+
+def check_intervals(folder: Path, *, measurements: Measurements) -> str:
+    """Compute the intervals of a folder again; refuse others, or none, and say how many counts have one."""
+    expected = intervals(measurements).columns()
+    written = read_intervals(folder)
+    for name, tables in expected.items():
+        again = np.concatenate([table.ravel() for table in tables])
+        rounded = np.array_equal(written[name], written[name].round(3))
+        if not rounded or not np.allclose(written[name], again, rtol=1e-7, atol=_TOLERANCE):
+            raise altered_error(f"“{name}” of measurements.parquet does not follow from the counts")
+    return f"the intervals of {len(next(iter(written.values())))} counts follow from all counts together"
+
+
+def read_intervals(folder: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the columns beside the counts of a folder, as they are."""
+    types = {"marginal": pa.int32(), "cell": pa.int64(), "count": pa.int64()}
+    saved = read_parquet(
+        folder / "measurements.parquet", types=types | dict.fromkeys(_INTERVAL_COLUMNS, pa.float64())
+    )
+    return {name: saved[name].to_numpy() for name in _INTERVAL_COLUMNS}

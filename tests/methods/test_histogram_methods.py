@@ -18,10 +18,15 @@ from populace.inference.constraints.conditional_model import condition_model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.field_groups import FIELD_GROUPS_CONFIG, choose_groups, group_by_information
+from populace.methods.field_groups import (
+    FIELD_GROUPS_CONFIG,
+    choose_groups,
+    field_groups_model,
+    group_by_information,
+)
 from populace.methods.fit_measurements import fit
-from populace.methods.histogram.histogram_model import CUT_FACTOR, field_groups_model, histogram_model
-from populace.methods.stability.released_rows_model import released_rows_model
+from populace.methods.histogram import histogram_model
+from populace.methods.stability import released_rows_model
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -145,7 +150,7 @@ def test_told_rows_may_be_chosen_from():
 
 
 def test_too_many_told_rows_leave_the_most_frequent(monkeypatch):
-    monkeypatch.setattr("populace.methods.stability.released_rows_model.MAX_ROW_CELLS", 2 * (3 + 3 + 3))
+    monkeypatch.setattr("populace.methods.stability.MAX_ROW_CELLS", 2 * (3 + 3 + 3))
     model = released_rows_model(rows_told(), domain=DOMAIN)
     assert model.total == 47
 
@@ -265,7 +270,7 @@ def test_noise_has_scale_groups_over_epsilon_and_bins_below_the_cut_are_empty(de
     )
     assert model.total == pytest.approx(total)
     for item in found.items:
-        least = CUT_FACTOR * 4 * np.log10(item.counts.size)
+        least = FIELD_GROUPS_CONFIG.cut_factor * 4 * np.log10(item.counts.size)
         kept = np.where(item.counts < least, 0, item.counts)
         assert 0 < (kept > 0).sum() < (item.counts > 0).sum(), "the cut does something"
         shares = model.grouped_marginal(item.marginal.clique) / model.total

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
-from populace.core.marginals import Marginal
+from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
+from populace.inference.constraints.rule_potentials import RulePotentials
+from populace.inference.factor import Table
+from populace.inference.gls.observations import Observation, observe
+from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.model import Model
+from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
-from populace.methods.histogram.histogram_model import histogram_model
 from populace.methods.method import DeltaUse, Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
+
+# A model expects some rows; of so few, none is drawn unless they are asked for.
+MIN_TOTAL = 0.25
 
 
 def measure_histogram(oracle: Oracle, _workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -28,8 +40,7 @@ def measure_histogram(oracle: Oracle, _workload: Workload, progress: Progress) -
     Source: Dwork, McSherry, Nissim and Smith 2006; the geometric form Ghosh, Roughgarden and Sundararajan 2009.
     """
     progress("measuring the histogram", 0.0)
-    noise = oracle.budget.measure_noise(Fraction(1), marginals=1)
-    return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
+    return measure_evenly(oracle, [Marginal(tuple(oracle.domain))], share=Fraction(1))
 
 
 def measure_histogram_exponential(
@@ -72,6 +83,39 @@ def _require_max_rows(rows: int | None) -> int:
             hint="add max_rows = N under [table] of the schema, or use --method histogram",
         )
     return rows
+
+
+def histogram_model(items: Sequence[Measurement], *, space: ModelSpace) -> Model:
+    """Return the model of one histogram over all columns, with every bin clamped at 0.
+
+    Its rows, drawn in as many as it expects, hold each combination exactly as often as its bin says.
+    """
+    domain = space.domain
+    (seen,) = (each for each in observe_groups(items, domain=domain) if len(each.clique) == len(domain))
+    allowed = RulePotentials(space).allowed_cells(seen.clique)
+    table = np.where(allowed, np.maximum(np.rint(seen.values), 0.0), 0.0)
+    return product_model(
+        {seen.clique: table if table.any() else allowed.astype(float)}, domain, total=table.sum()
+    )
+
+
+def observe_groups(items: Sequence[Measurement], *, domain: Domain) -> list[Observation]:
+    """Return what was measured of each group; tables by which columns were learnt lie inside one of them."""
+    plain = [item for item in items if item.marginal.clique and not item.marginal.groupings]
+    found = observe(plain, domain=domain, groupings={})
+    return [each for each in found if not any(set(each.clique) < set(other.clique) for other in found)]
+
+
+def product_model(tables: dict[Clique, Table], domain: Domain, *, total: float) -> Model:
+    """Return the model in which tables of disjoint columns are independent; empty cells stay empty."""
+    potentials = {}
+    for clique, table in tables.items():
+        logs = np.full(table.shape, FORBIDDEN)
+        np.log(table, out=logs, where=table > 0)
+        potentials[clique] = logs
+    return Model(
+        domain=domain, groupings={}, potentials=potentials, total=max(float(total), MIN_TOTAL), within={}
+    )
 
 
 HISTOGRAM = Method(

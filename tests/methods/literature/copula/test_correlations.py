@@ -10,15 +10,13 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import multivariate_normal
 
-from populace.methods.literature.copula.bivariate_normal import (
+from populace.methods.literature.copula.correlations import (
     MAX_CORRELATION,
+    MIN_EIGENVALUE,
     fit_correlations,
+    nearest_correlation_matrix,
     quadrant_probability,
     rectangle_probabilities,
-)
-from populace.methods.literature.copula.correlation_matrix import (
-    MIN_EIGENVALUE,
-    nearest_correlation_matrix,
     shrink_correlations,
     unique_variances,
 )

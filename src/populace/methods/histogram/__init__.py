@@ -1,1 +1,0 @@
-"""`histogram` and `histogram-exponential`: one table of counts over all columns."""

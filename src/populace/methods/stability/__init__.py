@@ -1,1 +1,0 @@
-"""`stability`: frequent rows, released one by one by partition selection."""
