@@ -292,11 +292,6 @@ static Py_ssize_t check(const Py_buffer *views, int masked, int real)
     const Py_ssize_t *shape = views[TARGETS].shape;
     Py_ssize_t units = shape[0], parents = views[COLUMNS].shape[0], most = 0;
     const int64_t *starts = views[STARTS].buf;
-    for (int i = TARGETS; i < ARRAYS; i++)
-        for (int j = COUNTS; j < ARRAYS; j++)
-            if (i != j && !(i == ALLOWED && !masked) && !(i == REALS && !real) && !(j == REALS && !real) &&
-                overlap(&views[i], &views[j]))
-                return set_value_error("two arrays share memory"), -1;
     int fits = views[ROWS].shape[0] == units && views[ROWS].shape[1] == shape[1] &&
                views[COLUMNS].shape[1] == shape[1] && views[COLUMNS].shape[2] == shape[2] &&
                views[STARTS].shape[0] == parents + 1 && views[VARIANCES].shape[0] == units &&
@@ -353,19 +348,17 @@ PyObject *split_tables(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOOOOOOO", &given[0], &given[1], &given[2], &given[3], &given[4], &given[5],
                           &given[6], &given[7], &given[8]))
         return NULL;
-    const char *const kinds[ARRAYS] = {"d", "lq", "lq", "lq", "d", "B?", "lq", "d", "B?"};
-    const int axes[ARRAYS] = {3, 2, 3, 1, 1, 3, 3, 3, 1};
-    int masked = given[ALLOWED] != Py_None, real = given[REALS] != Py_None, held = 0, done = 0;
+    const int write = PyBUF_WRITABLE;
+    Kind kinds[ARRAYS] = {{"d", 8, 3, 0},  {"lq", 8, 2, 0}, {"lq", 8, 3, 0},     {"lq", 8, 1, 0},    {"d", 8, 1, 0},
+                          {"B?", 1, 3, 0}, {"lq", 8, 3, write}, {"d", 8, 3, write}, {"B?", 1, 1, write}};
+    int masked = given[ALLOWED] != Py_None, real = given[REALS] != Py_None, done = 0;
+    /* What is absent is a second hold of the targets, which nobody writes to. */
+    for (int i = 0; i < ARRAYS; i++)
+        if (given[i] == Py_None && (i == ALLOWED || i == REALS))
+            given[i] = given[TARGETS], kinds[i] = kinds[TARGETS];
     Py_buffer views[ARRAYS];
-    for (; held < ARRAYS; held++) {
-        int absent = (held == ALLOWED && !masked) || (held == REALS && !real);
-        int size = kinds[held][0] == 'B' ? 1 : 8;
-        /* What is absent is a second hold of the targets, which nobody writes to. */
-        if (!get_array(given[absent ? TARGETS : held], &views[held], absent ? "d" : kinds[held], absent ? 8 : size,
-                       axes[held], !absent && held >= COUNTS ? PyBUF_WRITABLE : 0))
-            break;
-    }
-    if (held == ARRAYS)
+    Py_ssize_t held = get_arrays(given, views, kinds, ARRAYS);
+    if (!PyErr_Occurred())
         done = run(views, masked, real);
     release_arrays(views, held);
     return done ? Py_NewRef(Py_None) : NULL;

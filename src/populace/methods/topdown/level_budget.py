@@ -9,8 +9,11 @@ from types import MappingProxyType
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping
+from populace.methods.nist2018.query_rounds import read_coarse_bins
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.hints import quote_names, suggest
+from populace.schema.schema import Schema
+from populace.schema.toml_table import TomlTable
 
 # Without a budget file: half of a level's share for all columns together, a tenth for totals, the rest for columns.
 DETAILED_SHARE, TOTAL_SHARE = Fraction(1, 2), Fraction(1, 10)
@@ -174,7 +177,8 @@ def _read_query(table: TomlTable, *, schema: Schema) -> UnitQuery:
     coarse = table.table("coarse", place='coarse = { age = ["0..17", "18.."] }').items
     if strange := sorted(set(coarse) - names):
         raise UsageError(
-            f"{table.place} coarsens {quote_names(strange)}, which is none of its columns.", hint="add it to columns"
+            f"{table.place} coarsens {quote_names(strange)}, which is none of its columns.",
+            hint="add it to columns",
         )
     return UnitQuery(
         clique=tuple(name for name in schema.domain if name in names),
@@ -189,5 +193,7 @@ def _read_query(table: TomlTable, *, schema: Schema) -> UnitQuery:
 def _read_share(table: TomlTable, key: str) -> Fraction:
     share = table.number(key)
     if share is None or share < 0:
-        raise UsageError(f"{table.place}: the share of {key!r} is no number of 0 or more.", hint="give a number")
+        raise UsageError(
+            f"{table.place}: the share of {key!r} is no number of 0 or more.", hint="give a number"
+        )
     return share
