@@ -155,7 +155,7 @@ VALUES = COLUMN + 'kind = "categorical"\n'
         ("[columns]\nx = 3", "x is not a table", "[columns.x]"),
         ("[colums.x]", "unknown key 'colums'", "did you mean 'columns'?"),
         ("[[zeros]]\nwhen = 'a'", "[[zeros]] 1: a comparison is missing before the end", "write one of =="),
-        ("[[invariants]]\nby = ['a']", "[[invariants]] are not supported yet", "[[totals]]"),
+        ("[[invariants]]\nby = ['a', 'b']", "[[invariants]] 1 does not name one level", "by = []"),
         ("[table]\ndataste = 'a'", "unknown key 'dataste'", "did you mean 'dataset'?"),
         ("[table]\nneighbours = 'replace_one'", "neighbours is 'replace_one'", "did you mean 'replace-one'?"),
         ("[table]\nrows_per_unit = 2", "no id column", 'id = "column"'),

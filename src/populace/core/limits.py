@@ -51,6 +51,8 @@ class Limits:
     """Cells of a table of public totals: each is a number in memory."""
     max_units: int = 2**22
     """Smallest units of a geography: each is numbered, noised and published."""
+    max_frequency: int = 2**32
+    """Units that one row may stand for: sums over 2³⁰ such rows stay within 64 bits."""
     max_cell_bytes: int = 10_000
     """Bytes of a text cell: a longer one is prose, and batches stay below Arrow's 2 GiB in any encoding."""
     max_draft_values: int = 1000

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from populace.private.engine import Engine
 from populace.private.engines.memory_engine import MemoryEngine
-from populace.private.read.rows_to_codes import check_header, open_source, read_codes, read_rows
+from populace.private.read.rows_to_codes import check_header, open_source, read_counted_codes, read_rows
 from populace.private.read.value_counts import Tally, read_tallies
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
@@ -50,7 +50,7 @@ class PrivateTable:
         source = open_source(Path(data) if isinstance(data, str) else data)
         check_header(source, schema)
         return cls(
-            lambda: MemoryEngine(read_codes(source, schema), domain=schema.domain),
+            lambda: MemoryEngine(*read_counted_codes(source, schema), domain=schema.domain),
             schema=schema,
             read_tallies=lambda: read_tallies(source, schema),
             read_survey_rows=lambda: read_rows(source, schema),

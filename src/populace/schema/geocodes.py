@@ -24,6 +24,7 @@ from populace.core.marginals import Grouping
 from populace.core.spine import ROOT, Spine, number_paths
 from populace.schema.columns.column import CategoricalColumn, Origin
 from populace.schema.hints import quote_names, suggest
+from populace.schema.toml_table import TomlTable
 
 GEOCODE = "geocode"
 _MARK = "|"
@@ -56,6 +57,11 @@ class Geography:
             )
         if len(set(map(tuple, paths))) < len(paths):
             raise SchemaError("[geography] lists a unit twice.", hint="give one row per smallest unit")
+        if any(len(path) != len(levels) for path in paths):
+            raise SchemaError(
+                f"[geography]: a unit does not have an id for each of {quote_names(levels)}.",
+                hint=f"list the ids of all levels, widest first, with {_MARK!r} between them",
+            )
         if any(_MARK in text for path in paths for text in path):
             raise SchemaError(
                 f"[geography]: the id of a unit holds {_MARK!r}.",
@@ -154,6 +160,47 @@ class Geography:
     def decode(self, units: npt.NDArray[Any]) -> dict[str, Ints]:
         """Return the codes of the columns of all levels for some smallest units."""
         return {level: self.level_codes(level)[units] for level in self.levels}
+
+    def to_table(self) -> dict[str, list[str]]:
+        """Return the geography as keys of `[geography]`, with its units listed one by one."""
+        return {"levels": list(self.levels), "units": [_MARK.join(path) for path in self.paths()]}
+
+
+def read_geography(document: TomlTable, *, folder: Path | None) -> Geography | None:
+    """Return what `[geography]` of a schema says; units are in a file, or listed by their ids."""
+    if "geography" not in document:
+        return None
+    table = document.table("geography", place="[geography]")
+    table.allow(("levels", "units"))
+    levels, units = table.texts("levels"), table.items.get("units")
+    if isinstance(units, list):
+        return Geography.of_paths([tuple(text.split(_MARK)) for text in table.texts("units")], levels=levels)
+    if not isinstance(units, str):
+        raise table.error(
+            "has no units.", hint='name a file with one row per smallest unit: units = "spine.csv"'
+        )
+    return read_units((folder or Path()) / units, levels=levels)
+
+
+def read_invariants(tables: Sequence[TomlTable]) -> tuple[str, ...]:
+    """Return the levels whose totals `[[invariants]]` publish exactly; `by = []` is the whole table."""
+    found = []
+    for table in tables:
+        table.allow(("by",))
+        by = table.texts("by")
+        if "by" not in table or len(by) > 1:
+            raise table.error(
+                "does not name one level.",
+                hint='write by = [] for the whole table, or by = ["county"]: totals must be of units of one level',
+            )
+        found.append(by[0] if by else ROOT)
+    return tuple(found)
+
+
+def order_levels(geography: Geography, names: Sequence[str]) -> tuple[str, ...]:
+    """Return levels by name, widest first and each once; refuse those that the geography does not have."""
+    numbers = {geography.find_level(name, place="[[invariants]]") for name in names}
+    return tuple(geography.spine.levels[number] for number in sorted(numbers))
 
 
 def read_units(path: Path, *, levels: Sequence[str]) -> Geography:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from populace.core.errors import SchemaError
 from populace.core.marginals import Clique, Domain
+from populace.core.spine import ROOT
 from populace.schema.bounded_parsing import parse_json, parse_toml, read_text_file
 from populace.schema.column_groups import check_groups, check_partition, read_groups
 from populace.schema.columns.column import Column
@@ -20,6 +21,7 @@ from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
+from populace.schema.geocodes import GEOCODE, Geography, order_levels, read_geography, read_invariants
 from populace.schema.hints import quote_names
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
@@ -35,7 +37,8 @@ from populace.schema.writer import (
 )
 
 _AREA_KEYS = ("partition", "partition_least", "partition_step")
-_TABLE_KEYS = ("dataset", "unit", "rows_per_unit", "id", "neighbours", "max_rows", "groups", *_AREA_KEYS)
+_UNIT_KEYS = ("unit", "rows_per_unit", "id", "neighbours", "frequency")
+_TABLE_KEYS = ("dataset", *_UNIT_KEYS, "max_rows", "groups", *_AREA_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,6 +64,12 @@ class Schema:
     partition_step: int | None = None
     zeros: tuple[StructuralZero, ...] = ()
     totals: tuple[Totals, ...] = ()
+    frequency: str | None = None
+    """A column that says for how many units a row stands; without one, each row is one."""
+    geography: Geography | None = None
+    """The levels and units of a hierarchical release; their columns are columns of the table too."""
+    invariants: tuple[str, ...] = ()
+    """The levels whose totals are published exactly, widest first; "all" is the whole table."""
     layout: ColumnLayout = field(init=False, repr=False)
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
@@ -69,11 +78,13 @@ class Schema:
     """The rules, worked out."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", {name: _canonical(c) for name, c in self.columns.items()})
+        named = {} if self.geography is None else self.geography.columns
+        columns = {name: _canonical(c) for name, c in self.columns.items() if name not in named}
+        object.__setattr__(self, "columns", {**named, **columns})
         object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
         for key in ("partition", "zeros", "totals"):
             object.__setattr__(self, key, tuple(getattr(self, key)))
-        if not self.columns:
+        if not columns:
             raise SchemaError("the schema has no columns.", hint="add a table [columns.NAME] for each column")
         for name, column in self.columns.items():
             if name != column.name:
@@ -89,7 +100,9 @@ class Schema:
                 f"max_rows is {self.max_rows}.",
                 hint=f"give a whole number of 1 or more, at most {MAX_EXACT_INTEGER}",
             )
-        object.__setattr__(self, "layout", ColumnLayout(self.columns))
+        self._check_frequency()
+        self._check_geography()
+        object.__setattr__(self, "layout", ColumnLayout(self.columns, geography=self.geography))
         sizes = {name: column.size for name, column in self.variables.items()}
         object.__setattr__(self, "domain", Domain(sizes))
         object.__setattr__(self, "rulebook", compile_rules(self.layout, zeros=self.zeros))
@@ -97,6 +110,44 @@ class Schema:
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
         check_partition(self.partition, least=self.partition_least, step=self.partition_step)
+
+    def _check_frequency(self) -> None:
+        """Refuse what cannot stand beside rows that stand for several units."""
+        if self.frequency is None:
+            return
+        if self.frequency in self.columns or self.unit.id is not None or self.columns_to_learn:
+            beside = (
+                f"the column {self.frequency!r} to release"
+                if self.frequency in self.columns
+                else "an id"
+                if self.unit.id is not None
+                else "columns whose domain is learnt"
+            )
+            raise SchemaError(
+                f"frequency = {self.frequency!r} stands beside {beside}.",
+                hint="a row that stands for n units has no id and only declared columns, and n is no column of its own",
+            )
+
+    def _check_geography(self) -> None:
+        """Refuse a geography whose variable has the name of a column, and invariants without levels."""
+        if self.geography is None:
+            if self.invariants:
+                raise SchemaError(
+                    "[[invariants]] are declared without a [geography].",
+                    hint='declare levels and units; for the whole table alone, set neighbours = "replace-one"',
+                )
+            return
+        if GEOCODE in self.columns:
+            raise SchemaError(
+                f"a column is called {GEOCODE!r}, as the geography's own variable is.",
+                hint="rename that column, in the file as well",
+            )
+        if self.totals:
+            raise SchemaError(
+                "[[totals]] are declared beside a [geography].",
+                hint="publish exact totals of levels with [[invariants]]",
+            )
+        object.__setattr__(self, "invariants", order_levels(self.geography, self.invariants))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest
@@ -113,6 +164,12 @@ class Schema:
     def rules(self) -> Rules:
         """The universes and structural zeros, as tables over classes of codes."""
         return self.rulebook.rules
+
+    @property
+    def declared_columns(self) -> Mapping[str, Column]:
+        """The columns without those of the geography, which follow from its units."""
+        levels = () if self.geography is None else self.geography.levels
+        return {name: column for name, column in self.columns.items() if name not in levels}
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -142,7 +199,9 @@ class Schema:
     @property
     def digest(self) -> str:
         """The SHA-256 of the canonical form: the same for every way to write the same schema."""
-        columns = [{"name": name, **column_to_table(column)} for name, column in self.columns.items()]
+        columns = [
+            {"name": name, **column_to_table(column)} for name, column in self.declared_columns.items()
+        ]
         form = canonical_json({"table": self._table(), "columns": columns} | self._rules_and_totals())
         return hashlib.sha256(form.encode()).hexdigest()
 
@@ -167,12 +226,7 @@ class Schema:
     def _from_document(
         cls, document: TomlTable, *, folder: Path | None = None, learnt: bool = False
     ) -> Schema:
-        if "invariants" in document:
-            raise SchemaError(
-                "[[invariants]] are not supported yet.",
-                hint="declare counts that are public already with [[totals]]",
-            )
-        document.allow(("table", "columns", "zeros", "totals"))
+        document.allow(("table", "columns", "zeros", "totals", "geography", "invariants"))
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
@@ -181,6 +235,12 @@ class Schema:
             raise SchemaError(
                 f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
                 hint=f"fill in a kind ({', '.join(COLUMN_KINDS)}) with its values or its range, or remove the column",
+            )
+        geography = read_geography(document, folder=folder)
+        if named := [name for name in columns.items if geography is not None and name in geography.levels]:
+            raise SchemaError(
+                f"column {quote_names(named)} is a level of the geography and a column of its own.",
+                hint="take it out of the columns: the file of units says which values it has",
             )
         schema = cls(
             columns={
@@ -199,9 +259,12 @@ class Schema:
             partition=tuple(table.texts("partition")),
             partition_least=table.integer("partition_least"),
             partition_step=table.integer("partition_step"),
-            zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
+            zeros=tuple(_read_zero(each) for each in document.tables("zeros")),
+            frequency=table.text("frequency"),
+            geography=geography,
+            invariants=read_invariants(document.tables("invariants")),
         )
-        totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
+        totals = [read_totals(each, layout=schema.layout) for each in document.tables("totals")]
         return replace(schema, totals=tuple(totals)) if totals else schema
 
     @classmethod
@@ -216,7 +279,13 @@ class Schema:
     def to_toml(self) -> str:
         """Return the schema as TOML; `parse` gives an equal schema back."""
         tables = [format_table("table", self._table())]
-        for name, column in self.columns.items():
+        if self.geography is not None:
+            tables.append(format_table("geography", self.geography.to_table()))
+        tables += [
+            format_table("[invariants]", {"by": [] if level == ROOT else [level]})
+            for level in self.invariants
+        ]
+        for name, column in self.declared_columns.items():
             tables.append(format_table(format_key("columns", name), column_to_table(column)))
         for zero in self.zeros:
             replacement: dict[str, TomlValue] = {"else": dict(zero.replacement)} if zero.replacement else {}
@@ -230,12 +299,20 @@ class Schema:
         totals = [
             {"by": each.clique, "counts": list_totals(each, layout=self.layout)} for each in self.totals
         ]
-        return {key: value for key, value in (("zeros", zeros), ("totals", totals)) if value}
+        geography = None if self.geography is None else self.geography.digest
+        found = {
+            "zeros": zeros,
+            "totals": totals,
+            "geography": geography,
+            "invariants": list(self.invariants),
+        }
+        return {key: value for key, value in found.items() if value}
 
     def _table(self) -> dict[str, TomlValue]:
         table: dict[str, TomlValue | None] = {
             "dataset": self.dataset,
             **unit_to_table(self.unit),
+            "frequency": self.frequency,
             "max_rows": self.max_rows,
             "groups": [list(group) for group in self.groups] or None,
             "partition": list(self.partition) or None,
@@ -264,15 +341,6 @@ def _parse_toml(text: str, *, name: str) -> TomlTable:
             hint=suggest_toml_fix(text, error)
             or "write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
         ) from None
-
-
-def _tables(document: TomlTable, key: str) -> list[TomlTable]:
-    value = document.items.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
-        raise SchemaError(
-            f"{key} is not a list of tables.", hint=f"write [[{key}]] on a line of its own for each of them"
-        )
-    return [TomlTable(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
 
 
 def _read_zero(table: TomlTable) -> StructuralZero:

@@ -56,6 +56,16 @@ class TomlTable:
             raise self.error(f": {key} is not a table.", hint=f"write {place} on a line of its own")
         return TomlTable(place, value)
 
+    def tables(self, key: str) -> list[TomlTable]:
+        """Return the tables of a list such as `[[zeros]]`; none where the key is absent."""
+        value = self.items.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
+            raise SchemaError(
+                f"{key} is not a list of tables.",
+                hint=f"write [[{key}]] on a line of its own for each of them",
+            )
+        return [TomlTable(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
+
     def text(self, key: str) -> str | None:
         """Return the text under a key; numbers and booleans count as their text."""
         value = self.items.get(key)

@@ -253,7 +253,7 @@ TWO = COLUMN.format("a") + COLUMN.format("b")
         (TWO + "[[zeros]]\nwhen = \"a == '1'\"\nelse = { c = '3' }", "else names 'c'", "columns of the condition"),
         (TWO + "[[zeros]]\nwhn = \"a == '1'\"", "unknown key 'whn'", "did you mean 'when'?"),
         ("zeros = 3\n" + TWO, "zeros is not a list of tables", "[[zeros]]"),
-        (TWO + "[[invariants]]\nby = ['a']", "not supported yet", "[[totals]]"),
+        (TWO + "[[invariants]]\nby = ['a']", "without a [geography]", "declare levels"),
     ],
 )  # fmt: skip
 def test_contradictions_are_found_when_a_schema_is_loaded(text: str, message: str, hint: str) -> None:

@@ -20,12 +20,16 @@ LONGEST = 1 << 62
 
 
 class MemoryEngine:
-    """Counts marginals over `codes`, columns of uint8, uint16 or uint32 of one length."""
+    """Counts marginals over `codes`, columns of uint8, uint16 or uint32 of one length.
 
-    __slots__ = ("_codes", "_domain", "_grouped", "_kept", "_rows")
+    A row stands for one unit, or for as many as `frequencies` says.
+    """
 
-    def __init__(self, codes: Codes, *, domain: Domain) -> None:
+    __slots__ = ("_codes", "_domain", "_frequencies", "_grouped", "_kept", "_rows")
+
+    def __init__(self, codes: Codes, frequencies: Counts | None = None, *, domain: Domain) -> None:
         self._codes = codes
+        self._frequencies = frequencies
         self._domain = domain
         self._rows = len(next(iter(codes.values()))) if codes else 0
         self._grouped: dict[Grouping, npt.NDArray[Any]] = {}
@@ -76,18 +80,22 @@ class MemoryEngine:
                 most = self._rows
             numbers = numbers * size + codes
             most *= size
-        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+        _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+        counts: Counts = np.zeros(len(first), dtype=np.int64)
+        np.add.at(counts, places.reshape(-1), 1 if self._frequencies is None else self._frequencies)
+        # Rows that stand for nobody do not occur.
+        first, counts = first[counts > 0], counts[counts > 0]
         # As narrow as codes are: there may be as many different rows as rows.
         rows = np.empty((len(first), len(self._domain)), dtype=np.result_type(*self._codes.values()))
         for place, name in enumerate(self._domain):
             rows[:, place] = self._codes[name][first]
-        return rows, counts.astype(np.int64)
+        return rows, counts
 
     def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
         columns = [[self._column(m, name) for name in m.clique] for m in marginals]
         shapes = [m.shape(self._domain) for m in marginals]
-        if not kernels.compiled():
-            return count_in_chunks(columns, shapes, rows=self._rows)
+        if not kernels.compiled() or self._frequencies is not None:
+            return count_in_chunks(columns, shapes, rows=self._rows, frequencies=self._frequencies)
         return [
             kernels.count_columns(held, sizes=shape) if held else np.array(self._rows, dtype=np.int64)
             for held, shape in zip(columns, shapes, strict=True)
@@ -108,10 +116,15 @@ class MemoryEngine:
 
 
 def count_in_chunks(
-    columns: Sequence[Sequence[npt.NDArray[Any]]], shapes: Sequence[tuple[int, ...]], *, rows: int
+    columns: Sequence[Sequence[npt.NDArray[Any]]],
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    rows: int,
+    frequencies: Counts | None = None,
 ) -> list[Counts]:
     """Count the cells of many marginals in one pass over the rows, chunk by chunk, without the compiled loops.
 
+    A row counts once, or as often as `frequencies` says.
     Codes outside their domain are refused as `kernels.count_columns` refuses them.
 
     >>> a, b = np.array([0, 1, 1], np.uint8), np.array([2, 0, 0], np.uint8)
@@ -133,7 +146,14 @@ def count_in_chunks(
                 if largest[id(column)] >= size:
                     raise IndexError(kernels.OUTSIDE)
                 flat = wide[id(column)] if flat is None else flat * size + wide[id(column)]
-            if flat is None:
+            if frequencies is not None:
+                # In whole numbers: a sum of floats could round away, or double, one unit.
+                np.add.at(
+                    answer,
+                    np.zeros(len(frequencies[part]), np.intp) if flat is None else flat,
+                    frequencies[part],
+                )
+            elif flat is None:
                 answer += part.stop - part.start
             else:
                 answer += np.bincount(flat, minlength=answer.size)

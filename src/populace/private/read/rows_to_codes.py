@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from populace.core.array_types import Ints
 from populace.core.errors import DataError, ResourceError
 from populace.private.read.csv_source import CsvSource
 from populace.private.read.file_signatures import PARQUET, is_like_value
@@ -18,6 +19,7 @@ from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.cell_texts import Array, Floats
 from populace.schema.codec.encoder import Codes
+from populace.schema.codec.frequencies import read_frequencies
 from populace.schema.codec.numeric_values import NumericValues, numeric_column_names
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.hints import did_you_mean, fold_name, quote_names
@@ -70,6 +72,15 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
     return _read(source, schema, readers={})[0]
 
 
+def read_counted_codes(source: Source, schema: Schema) -> tuple[dict[str, Codes], Ints | None]:
+    """Read all rows once and return the codes of `read_codes`, and for how many units each row stands if not one."""
+    frequencies: list[Ints] = []
+    codes, _ = _read(source, schema, readers={}, frequencies=frequencies)
+    if schema.frequency is None:
+        return codes, None
+    return codes, np.concatenate([np.empty(0, dtype=np.int64), *frequencies])
+
+
 def read_rows(source: Source, schema: Schema) -> SurveyRows:
     """Read all rows once and return the codes of `read_codes` together with the numbers of the same rows."""
     readers = {name: NumericValues(name, schema=schema) for name in numeric_column_names(schema)}
@@ -78,7 +89,11 @@ def read_rows(source: Source, schema: Schema) -> SurveyRows:
 
 
 def _read(
-    source: Source, schema: Schema, *, readers: Mapping[str, NumericValues]
+    source: Source,
+    schema: Schema,
+    *,
+    readers: Mapping[str, NumericValues],
+    frequencies: list[Ints] | None = None,
 ) -> tuple[dict[str, Codes], dict[str, Floats]]:
     codec = TableCodec(schema)
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
@@ -92,6 +107,8 @@ def _read(
                 parts[name].append(codes)
             for name, reader in readers.items():
                 number_parts[name].append(reader(cells[name], codes=coded, decimal=source.decimal))
+            if schema.frequency is not None and frequencies is not None:
+                frequencies.append(read_frequencies(batch.column(schema.frequency), decimal=source.decimal))
             if schema.unit.id is not None:
                 ids.append(cells_to_texts(batch.column(schema.unit.id)))
         kept = select_first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
@@ -103,7 +120,7 @@ def _read(
 def columns_to_read(schema: Schema) -> list[str]:
     """Return the columns that are read: not those that follow from others."""
     reads = [name for name in schema.columns if name not in schema.layout.functions]
-    return [*reads, *([] if schema.unit.id is None else [schema.unit.id])]
+    return [*reads, *(name for name in (schema.unit.id, schema.frequency) if name is not None)]
 
 
 def _concatenate(parts: list[Codes], *, size: int) -> Codes:

@@ -17,6 +17,7 @@ from populace.schema.codec.rule_repair import RuleRepair
 from populace.schema.codec.split_codes import join_variables, split_variables
 from populace.schema.conditions.derived_columns import RecodeTable
 from populace.schema.exact_numbers import parse_number
+from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
 
 CodeArrays = Mapping[str, npt.NDArray[Any]]
@@ -45,6 +46,7 @@ class TableCodec:
         layout = schema.layout
         self._schema = schema
         self._layout = layout
+        self._geography = schema.geography
         self._columns = {name: c for name, c in schema.columns.items() if name not in layout.functions}
         self._repair = (
             RuleRepair(schema.rulebook, variables=schema.variables) if schema.rulebook.rules.rules else None
@@ -100,12 +102,18 @@ class TableCodec:
         codes: dict[str, Codes] = {}
         for name, encoder in self._encoders.items():
             codes |= split_variables(self._columns[name], encoder(cells[name], decimal=decimal))
+        if self._geography is not None:
+            levels = {level: codes.pop(level) for level in self._geography.levels}
+            units = self._geography.encode(levels)
+            codes = {GEOCODE: units.astype(np.min_scalar_type(self._geography.spine.leaves - 1)), **codes}
         return codes
 
     def _decode_column(self, name: str, codes: CodeArrays, *, rng: np.random.Generator) -> Array:
         column = self._schema.columns[name]
         if name in self._layout.functions:
             return self._derive_column(name, codes, rng=rng)
+        if self._geography is not None and name in self._geography.levels:
+            return decode_codes(column, self._geography.level_codes(name)[codes[GEOCODE]], rng=rng)
         return decode_codes(column, join_variables(column, codes), rng=rng)
 
     def _derive_column(self, name: str, codes: CodeArrays, *, rng: np.random.Generator) -> Array:

@@ -26,6 +26,7 @@ from populace.schema.conditions.derived_columns import (
     make_recode_table,
 )
 from populace.schema.exact_numbers import parse_number
+from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.hints import quote_names, suggest
 
 Codes = npt.NDArray[Any]
@@ -34,12 +35,16 @@ Codes = npt.NDArray[Any]
 class ColumnLayout:
     """How the columns of a schema hang together: which are variables, and which follow from those."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, Column], *, geography: Geography | None = None) -> None:
         self.columns = dict(columns)
+        self.geography = geography
         self.functions: dict[str, DerivedColumn] = find_derived_columns(self.columns)
         self.variables: dict[str, Column] = {}
+        levels = () if geography is None else geography.levels
+        if geography is not None:
+            self.variables[GEOCODE] = geography.variable
         for name, column in self.columns.items():
-            if name not in self.functions:
+            if name not in self.functions and name not in levels:
                 self._add_variables(name, column)
         if not self.variables:
             raise SchemaError("every column follows from others.", hint="read at least one from the data")
@@ -63,6 +68,9 @@ class ColumnLayout:
                 function = self.functions[name]
                 sources = [self.view(source) for source in function.sources]
                 self._views[name] = make_recode_table(function, sources=sources)
+            elif self.geography is not None and name in self.geography.levels:
+                scale, codes = CodeSemantics.of(self.columns[name]), self.geography.level_codes(name)
+                self._views[name] = RecodeTable(scale=scale, variables=(GEOCODE,), codes=codes)
             else:
                 scale = CodeSemantics.of(self.columns[name])
                 codes = np.arange(scale.size)
