@@ -68,8 +68,8 @@ class RunRequest:
         A run without a `method` asks for estimates.
         """
         spent, offered = parse_epsilon(epsilon), parse_delta(delta)
-        chosen = None if method is None else find_method(method)
         schema = as_schema(schema)
+        chosen = None if method is None else find_method(method, schema=schema)
         return cls(
             data=data,
             schema=schema,

@@ -95,6 +95,9 @@ class Limits:
     max_demanded_rows: int = 2**26
     """Rows that a schema may demand for all areas together, unless it allows more with max_rows."""
 
+    max_hierarchy_cells: int = 2**25
+    """Cells of all smallest units of a geography: each is measured, estimated, rounded and published."""
+
     # inference
 
     max_model_cells: int = 2**24

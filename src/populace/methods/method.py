@@ -115,6 +115,8 @@ class Method:
     """Whether its rows can be held to public totals."""
     own_model: bool = False
     """Whether its model is one that it defines itself: no other inference applies, and no bootstrap is made of it."""
+    counts_units: bool = False
+    """Whether it releases tables of the units of a geography, which other methods do not know."""
     single_columns: bool = False
     """Whether it measures single columns alone: no table has to be reconciled with rules."""
     imports: tuple[str, ...] = ()

@@ -8,9 +8,10 @@ from importlib import import_module
 
 from populace.core.errors import UsageError
 from populace.methods.method import Method
+from populace.schema.schema import Schema
 
-# What `auto` stands for.
-AUTO = "adaptive"
+# What `auto` stands for: without a geography, and with one.
+AUTO, AUTO_FOR_UNITS = "adaptive", "topdown"
 # Where the value of each method is: a module beside this one, and its name there.
 _HOMES = {
     "adaptive": ("adaptive.adaptive", "ADAPTIVE"),
@@ -28,6 +29,7 @@ _HOMES = {
     "pmw": ("literature.pmw", "PMW"),
     "privbayes": ("literature.privbayes", "PRIVBAYES"),
     "stability": ("stability", "STABILITY"),
+    "topdown": ("topdown.topdown", "TOPDOWN"),
 }
 
 
@@ -49,8 +51,8 @@ class _Methods(Mapping[str, Method]):
 METHODS: Mapping[str, Method] = _Methods()
 
 
-def find_method(name: str) -> Method:
-    """Return the method of a name; `auto` stands for one of them.
+def find_method(name: str, *, schema: Schema | None = None) -> Method:
+    """Return the method of a name; `auto` stands for one of them, by whether the schema has a geography.
 
     >>> find_method("auto").name, find_method("independent").title
     ('adaptive', 'Independent columns')
@@ -62,4 +64,6 @@ def find_method(name: str) -> Method:
             f"there is no method {name!r}.",
             hint=f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}",
         )
-    return METHODS[AUTO if name == "auto" else name]
+    if name == "auto":
+        name = AUTO if schema is None or schema.geography is None else AUTO_FOR_UNITS
+    return METHODS[name]

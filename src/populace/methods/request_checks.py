@@ -28,6 +28,18 @@ def check_method(method: Method, schema: Schema, *, epsilon: Fraction, delta: Fr
             f"{LIMITS.max_paired_columns} is the most.",
             hint="use --method mst or --method independent, or leave columns out of the schema",
         )
+    if method.counts_units and schema.geography is None:
+        raise UsageError(
+            f"the method {method.name!r} needs a geography.",
+            hint='declare [geography] with levels = ["county", …] and units = "spine.csv" in the schema',
+        )
+    if not method.counts_units and (schema.geography is not None or schema.frequency is not None):
+        declared = "[geography]" if schema.geography is not None else f"frequency = {schema.frequency!r}"
+        able = _methods_that(lambda other: other.counts_units)
+        raise UsageError(
+            f"the method {method.name!r} has no use for {declared}.",
+            hint=f"take it out of the schema, or use {able}",
+        )
     if schema.unknown and not method.learns_domains:
         raise UsageError(
             f"the method {method.name!r} needs every domain, and that of column {schema.unknown[0]!r} is to be learnt.",

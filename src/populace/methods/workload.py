@@ -22,6 +22,7 @@ from populace.methods.nist2018.query_rounds import (
     read_coarse_bins,
     read_query_rounds,
 )
+from populace.methods.topdown.level_budget import BUDGET_TABLES, LevelBudget, read_level_budget
 from populace.schema.bounded_parsing import parse_toml
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
@@ -48,6 +49,8 @@ class Workload:
     weights: Mapping[Clique, Fraction] = field(hash=False)
     name: str | None = None
     """What it is called on the command line, or None for marginals of the curator's own."""
+    levels: LevelBudget | None = None
+    """How the budget is shared over the levels and queries of a geography, for a method that counts its units."""
     rounds: QueryRounds | None = None
     """How its marginals are asked in two rounds, for a method that does so."""
 
@@ -100,7 +103,10 @@ class Workload:
                 f"the workload is not valid TOML: {error}.",
                 hint='write [[marginals]] and under it columns = ["AGE", "SEX"]',
             ) from None
-        document.allow((*WORKLOAD_NAMES, "marginals", *ROUND_TABLES))
+        document.allow((*WORKLOAD_NAMES, "marginals", *ROUND_TABLES, *BUDGET_TABLES))
+        if any(key in document for key in BUDGET_TABLES):
+            document.allow(BUDGET_TABLES)
+            return cls(weights={}, levels=read_level_budget(document, schema=schema))
         domain = schema.domain
         shared: list[Clique] = list(combinations(_read_variables(document, "pairs", schema=schema), 2))
         among = _read_variables(document, "triples", schema=schema)
@@ -125,6 +131,9 @@ class Workload:
         every = self.weights if isinstance(self.weights, AllMarginals) and self.rounds is None else None
         if every is not None and list(every.domain) == list(schema.variables):
             return self
+        if self.levels is not None and schema.geography is not None:
+            self.levels.check(schema.domain, schema.geography)
+            return self
         if not self.weights and self.rounds is None and len(schema.variables) > 1:
             raise UsageError(
                 "the workload asks for nothing.", hint='name some marginals, or ask for "pairs" or "triples"'
@@ -148,6 +157,7 @@ class Workload:
         """The SHA-256 of the marginals and their weights, in order, and of how they are asked in rounds."""
         form: list[object] = [[*clique, str(weight)] for clique, weight in self.weights.items()]
         form += [] if self.rounds is None else [{"rounds": self.rounds.form()}]
+        form += [] if self.levels is None else [{"levels": self.levels.form()}]
         return hashlib.sha256(json.dumps(form, ensure_ascii=False).encode()).hexdigest()
 
     @property
