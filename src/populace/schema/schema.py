@@ -20,6 +20,7 @@ from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
+from populace.schema.geocodes import Geography
 from populace.schema.hints import quote_names
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
@@ -61,6 +62,9 @@ class Schema:
     partition_step: int | None = None
     zeros: tuple[StructuralZero, ...] = ()
     totals: tuple[Totals, ...] = ()
+    geography: Geography | None = None
+    invariants: tuple[str, ...] = ()
+    """Levels of the geography whose totals are published exactly, widest first; "all" is the whole table."""
     layout: ColumnLayout = field(init=False, repr=False)
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
