@@ -65,13 +65,15 @@ from tests.audit.test_every_answer_is_charged import (
     check_verb,
 )
 from tests.audit.transcripts import Workspace
+from tests.helpers.privacy_units import exact_totals, invariants_of, make_unit
 from tests.private.test_split_neighbours import WAYS, check_neighbours, rows_alone
 
 A, B = Marginal(("a",)), Marginal(("b",))
 WIDE = DiscreteGaussian(Fraction(10**18))
 UNITS = [
-    PrivacyUnit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
+    make_unit(relation, rows=rows, id="p" if rows > 1 else None)
     for rows, relation in product((1, 3), Neighbours)
+    if rows == 1 or relation is not Neighbours.REPLACE_WITHIN
 ]
 
 
@@ -104,7 +106,7 @@ MOVED: dict[str, tuple[Callable[[Barrier], object], int]] = {
 def booked(
     question: Callable[[Barrier], object], *, unit: PrivacyUnit, ear: Ear | None = None
 ) -> SpendRecord:
-    schema = Schema(columns=SCHEMA.columns, unit=unit)
+    schema = Schema(columns=SCHEMA.columns, unit=unit, invariants=invariants_of(unit))
     run = Workspace().reserve(
         "d",
         epsilon=Fraction(10**6),
@@ -114,6 +116,7 @@ def booked(
         schema_digest=schema.digest,
         rehearsal=True,
         keys=Fraction(1, 20),
+        exact=exact_totals(unit),
     )
     table = PrivateTable(
         lambda: MemoryEngine({**CODES, "city": np.zeros(3, np.uint8)}, domain=schema.domain),
@@ -132,7 +135,7 @@ def check_movement() -> None:
     """Every question is booked for all rows of a unit, and for those of both units that swaps have."""
     for (name, (question, each)), unit in product(MOVED.items(), UNITS):
         spend = booked(question, unit=unit).spend
-        swaps = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
+        swaps = 1 if unit.neighbours is Neighbours.ADD_REMOVE else 2
         if each:
             assert (spend.l1, spend.l2_squared) == (
                 each * unit.rows * swaps,
@@ -204,8 +207,10 @@ def check_key_delta() -> None:
     for threshold, rows in ((3, 1), (5, 2), (9, 3)):
         mechanism = PartitionSelection(DiscreteLaplace(Fraction(1)), threshold)
         worst = max(1 - (1 - tail[threshold - 1]) ** rows, tail[threshold - rows])
-        for unit in (PrivacyUnit(rows=rows, id="p", neighbours=each) for each in Neighbours):
-            twice = 2 if unit.neighbours is Neighbours.REPLACE_ONE else 1
+        for unit in (make_unit(each, rows=rows, id="p") for each in Neighbours):
+            if unit.rows != rows:
+                continue
+            twice = 1 if unit.neighbours is Neighbours.ADD_REMOVE else 2
             assert float(delta_price(mechanism, unit=unit)) == pytest.approx(twice * worst)
     assert reveal_probability(PartitionSelection(DiscreteLaplace(Fraction(1)), 2), rows=3) == 1
     far = PartitionSelection(DiscreteLaplace(Fraction(2)), 12)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from populace.core.errors import PopulaceError
 from populace.core.marginals import Counts
+from populace.measurements.measurements import Measurement
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
@@ -252,6 +253,15 @@ def check_sensitivities(
                 raise LeakError(f"one unit moved {spend.what} further than the ledger was told.")
     if next(meetings, None) is not None:
         raise LeakError("noise was drawn for a question that the ledger does not hold.")
+
+
+def check_exact_totals(first: Iterable[Measurement], second: Iterable[Measurement]) -> None:
+    """Compare the totals that two runs published exactly: no noise hides them, so neighbours must agree on them."""
+    for one, other in zip(first, second, strict=True):
+        if one.variance != other.variance or one.marginal != other.marginal:
+            raise LeakError("the neighbour was asked other questions.")
+        if not one.variance and not np.array_equal(one.counts, other.counts):
+            raise LeakError(f"the exact totals by {one.marginal} tell two neighbours apart.")
 
 
 def _within(one: NoisyAnswer, other: NoisyAnswer, *, spend: Spend, rows: int) -> bool:

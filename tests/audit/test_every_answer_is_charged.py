@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from populace.core.errors import UsageError
 from populace.core.marginals import Candidates, Marginal
 from populace.measurements.measurements import Measurement
 from populace.privacy.accounting.mechanisms import (
@@ -43,6 +44,7 @@ from populace.survey.smooth_questions import (
 )
 from populace.survey.sums import Sum, SumFactor
 from tests.audit.transcripts import Workspace
+from tests.helpers import geographies
 
 SCHEMA = Schema(
     columns={**Schema.from_sizes({"a": 2, "b": 3}).columns, "city": UnknownValues(name="city")},
@@ -229,10 +231,37 @@ def test_the_same_question_again_is_charged_and_noised_again(name):
     check_verb(name)
 
 
+# Verbs without noise: each has a check of its own that it is booked, every time, and refused where neighbours differ.
+EXACT_VERBS = {"publish_totals"}
+
+
+def check_exact_verb() -> None:
+    """Ask for exact totals again and again: each time is booked and free, and no noise is drawn."""
+    schema = geographies.make_schema()
+    run = geographies.reserve(Workspace(), schema)
+    ear = Ear()
+    door = Barrier(geographies.make_table(schema), run=run, noise=ear)
+    for times, level in enumerate(["county", "county", "all", "county"], start=1):
+        found = door.publish_totals(level)
+        assert found.counts.tolist() == (4 if level == "all" else [3, 1])
+        assert [len(run.record().invariants), len(run.record().spends), run.record().used] == [times, 0, 0]
+    assert ear.cells == []
+    plain = geographies.make_schema(invariants=())
+    run = geographies.reserve(Workspace(), plain)
+    door = Barrier(geographies.make_table(plain), run=run, noise=ear)
+    for level in ("all", "county"):
+        with pytest.raises(UsageError):
+            door.publish_totals(level)
+
+
+def test_exact_totals_are_booked_every_time():
+    check_exact_verb()
+
+
 def test_all_verbs_are_listed():
     """A new verb of the barrier must be asked twice above before it can be merged."""
     verbs = {name for name, member in vars(Barrier).items() if isfunction(member) and name[0] != "_"}
-    assert verbs == set(VERBS)
+    assert verbs == set(VERBS) | EXACT_VERBS
 
 
 def test_a_choice_among_duplicates_is_one_answer_with_the_weight_of_both():

@@ -28,11 +28,12 @@ from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.audit import mechanism_mutants as mutants
 from tests.audit.replay import NoisyAnswer, Transcript
 from tests.audit.transcripts import Case, whole_run
+from tests.helpers.privacy_units import make_unit
 
 UNITS = [
-    PrivacyUnit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
+    make_unit(relation, rows=rows, id="p" if rows > 1 else None)
     for relation in Neighbours
-    for rows in (1, 2, 3)
+    for rows in ((1,) if relation is Neighbours.REPLACE_WITHIN else (1, 2, 3))
 ]
 # ε, δ and the number of marginals.
 PROMISES = [

@@ -142,8 +142,8 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     ("rates", Exponential.rate, "(2 * sensitivity)", "sensitivity"),
     ("movement", Barrier._spend, "else shift**2", "else shift"),
-    ("movement", PrivacyUnit.marginal_l1, "(2 if self.neighbours is Neighbours.REPLACE_ONE else 1)", "1"),
-    ("movement", PrivacyUnit.marginal_l2_squared, "self.rows**2 * (2", "self.rows * (2"),
+    ("movement", PrivacyUnit.marginal_l1, "(1 if self.neighbours is Neighbours.ADD_REMOVE else 2)", "1"),
+    ("movement", PrivacyUnit.marginal_l2_squared, "self.rows**2 * (1", "self.rows * (1"),
     # Prices.
     ("prices", loss._gdp_price, "spend.answers * spend.l2_squared *", "spend.l2_squared *"),
     ("prices", loss._gdp_price, "spend.l1 / mechanism.scale", "1 / mechanism.scale"),

@@ -10,6 +10,7 @@ import pytest
 from populace.cli.main import main
 from populace.privacy.ledger.ledger import Ledger
 from tests.cli.workspace import SCHEMA, Workspace
+from tests.helpers import geographies
 
 NAMELESS = SCHEMA.replace('dataset = "people"\n', "")
 
@@ -134,3 +135,20 @@ def test_names_that_look_alike_are_refused(workspace: Workspace, capsys, name) -
     assert code == 2
     assert "hint: name the dataset 'people'" in printed.err
     assert workspace.entries == 1
+
+
+def test_exact_totals_are_shown_with_the_account_and_the_run(tmp_path, capsys):
+    place = ["--ledger", str(tmp_path / "ledger.db")]
+    opened = ["ledger", "init", "--dataset", "counted", "--epsilon", "3", "--delta", "1e-3"]
+    assert main([*opened, "--neighbours", "replace-within-invariants", *place]) == 0
+    assert "neighbours: replace-within-invariants\n" in capsys.readouterr().out
+    run = geographies.reserve(tmp_path / "ledger.db", geographies.make_schema())
+    run.book_totals("county", what="total of every county")
+    assert main(["ledger", "show", "--dataset", "counted", *place]) == 0
+    shown = capsys.readouterr().out
+    assert "protects one person; neighbours: replace-within-invariants, exact totals by county\n" in shown
+    assert "not finished: what it reserved stays taken, exact totals by county" in shown
+    assert main(["ledger", "show", "--dataset", "counted", "--json", *place]) == 0
+    (account,) = json.loads(capsys.readouterr().out)["accounts"]
+    assert (account["within"], account["runs"][0]["invariants"]) == ("county", ["county"])
+    assert main(["ledger", "verify", *place]) == 0

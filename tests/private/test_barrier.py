@@ -18,6 +18,7 @@ from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.helpers.privacy_units import exact_totals, invariants_of, make_unit
 
 NOISE = DiscreteGaussian(Fraction(100))
 LAW = Exponential(Fraction(1, 10))
@@ -39,7 +40,8 @@ class Spy(MemoryEngine):
 
 def make(tmp_path, *, unit=None, epsilon=50, rehearsal=True, noise=None, sizes=None):
     sizes = sizes or {"a": 3, "b": 2}
-    schema = Schema(columns=Schema.from_sizes(sizes).columns, unit=unit or PrivacyUnit())
+    unit = unit or PrivacyUnit()
+    schema = Schema(columns=Schema.from_sizes(sizes).columns, unit=unit, invariants=invariants_of(unit))
     codes = {name: (np.array([0, 1, 1]) % size).astype(np.uint8) for name, size in sizes.items()}
     ledger = Ledger.open(tmp_path / "ledger.db")
     # An account of its own for every barrier.
@@ -51,6 +53,7 @@ def make(tmp_path, *, unit=None, epsilon=50, rehearsal=True, noise=None, sizes=N
         method="test",
         schema_digest=schema.digest,
         rehearsal=rehearsal,
+        exact=exact_totals(schema.unit),
     )
     Spy.reads = 0
     table = PrivateTable(lambda: Spy(codes, domain=schema.domain), schema=schema)
@@ -119,13 +122,14 @@ def test_batches_beyond_the_budget_read_nothing(tmp_path):
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_every_verb_charges_for_the_unit(rows, neighbours, tmp_path):
-    """l1 and squared l2 of measure, score and choose, for r rows, under both relations."""
-    unit = PrivacyUnit(rows=rows, id="p", neighbours=neighbours)
+    """l1 and squared l2 of measure, score and choose, for r rows, under all relations."""
+    unit = make_unit(neighbours, rows=rows, id="p")
+    rows = unit.rows
     door, run = make(tmp_path, unit=unit, epsilon=500)
     door.measure([Marginal(("a",)), Marginal(("b",))], noise=NOISE)
     door.score(slate((3,), (3,)), noise=NOISE)
     door.choose(slate((3,)), among=[0], mechanism=LAW)
-    twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    twice = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     told = [(b.spend.verb, b.spend.answers, b.spend.l1, b.spend.l2_squared) for b in run.record().spends]
     assert told == [
         ("measure", 2, rows * twice, rows**2 * twice),

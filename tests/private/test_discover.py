@@ -22,6 +22,7 @@ from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.helpers.privacy_units import exact_totals, invariants_of, make_unit
 
 SCHEMA = """
 [table]
@@ -252,7 +253,8 @@ MUCH = DiscreteGaussian(Fraction(100))
 
 def unread(tmp_path, *, unit=None, keys=Fraction(1, 1000)):
     schema = Schema.parse(SCHEMA.format(unit=""))
-    schema = Schema(columns=schema.columns, unit=unit or PrivacyUnit())
+    unit = unit or PrivacyUnit()
+    schema = Schema(columns=schema.columns, unit=unit, invariants=invariants_of(unit))
     run = Ledger.open(tmp_path / "ledger.db").reserve(
         "d",
         epsilon=Fraction(50),
@@ -262,6 +264,7 @@ def unread(tmp_path, *, unit=None, keys=Fraction(1, 1000)):
         schema_digest=schema.digest,
         rehearsal=True,
         keys=keys,
+        exact=exact_totals(schema.unit),
     )
     table = Unread()
     private = PrivateTable(table, schema=schema, read_tallies=table)
@@ -286,7 +289,8 @@ def test_a_threshold_beyond_the_part_of_delta_reads_nothing(tmp_path):
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_both_questions_charge_for_the_unit(rows, neighbours, tmp_path):
-    unit = PrivacyUnit(rows=rows, id="p", neighbours=neighbours)
+    unit = make_unit(neighbours, rows=rows, id="p")
+    rows = unit.rows
     barrier, run, table = unread(tmp_path, unit=unit)
     mechanism = barrier.budget.key_mechanism(Fraction(1, 10), delta=Fraction(1, 2000))
     for question in (
@@ -295,7 +299,7 @@ def test_both_questions_charge_for_the_unit(rows, neighbours, tmp_path):
     ):
         with pytest.raises(InternalError):
             question()
-    twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    twice = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     told = [(b.spend.verb, b.spend.answers, b.spend.l1, b.spend.l2_squared) for b in run.record().spends]
     assert told == [("discover", 1, rows * twice, rows**2 * twice)] * 2
     values, bins = run.record().spends

@@ -17,6 +17,7 @@ from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.helpers.privacy_units import exact_totals, invariants_of, make_unit
 
 NOISE, OTHER = DiscreteGaussian(Fraction(400)), DiscreteGaussian(Fraction(900))
 A, B = Marginal(("a",)), Marginal(("b",))
@@ -41,7 +42,7 @@ class Ear(ExactNoise):
 
 def asked(question, rows, *, unit, place):
     """Return what met noise under a question, the record of its run, and the answers."""
-    schema = Schema(columns=Schema.from_sizes(SIZES).columns, unit=unit)
+    schema = Schema(columns=Schema.from_sizes(SIZES).columns, unit=unit, invariants=invariants_of(unit))
     run = Ledger.open(place).reserve(
         "d",
         epsilon=Fraction(500),
@@ -50,6 +51,7 @@ def asked(question, rows, *, unit, place):
         method="test",
         schema_digest=schema.digest,
         rehearsal=True,
+        exact=exact_totals(unit),
     )
     codes = dict(zip(SIZES, np.array(rows, np.uint8).reshape(-1, 2).T, strict=True))
     table = PrivateTable(lambda: MemoryEngine(codes, domain=schema.domain), schema=schema)
@@ -77,9 +79,9 @@ QUESTIONS = {
     "one distance twice": lambda door: door.score(distances(A, A), noise=NOISE),
 }
 UNITS = [
-    PrivacyUnit(rows=rows, id="p" if rows > 1 else None, neighbours=relation)
+    make_unit(relation, rows=rows, id="p" if rows > 1 else None)
     for relation in Neighbours
-    for rows in (1, 3)
+    for rows in ((1,) if relation is Neighbours.REPLACE_WITHIN else (1, 3))
 ]
 
 
@@ -87,7 +89,7 @@ UNITS = [
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_all_that_met_noise_is_charged_for_as_it_moves(question, unit, tmp_path):
     """One unit, all of its rows alike, comes or takes the place of another; Σ (moved / σ)² is what the books have."""
-    swapped = unit.neighbours is Neighbours.REPLACE_ONE
+    swapped = unit.neighbours is not Neighbours.ADD_REMOVE
     before, after = (*ROWS, *[(0, 0)] * unit.rows * swapped), (*ROWS, *[(2, 1)] * unit.rows)
     (here, record, answers), (there, *_) = (
         asked(question, rows, unit=unit, place=tmp_path / f"{number}.db")

@@ -88,10 +88,19 @@ def test_other_shares_and_relations_have_other_accounts():
     splits = [
         Split(shares=shares, neighbours=relation)
         for shares in (halves, halves[:1] + (Fraction(1, 4),) * 2, (Fraction(1, 3), Fraction(2, 3)))
-        for relation in Neighbours
+        for relation in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE)
     ]
     names = [name for each in splits for name in list_piece_accounts("a", split=each, key=KEY, schema=PLAIN)]
     assert len(set(names)) == len(names)
+
+
+def test_pieces_of_a_table_with_exact_totals_are_refused():
+    """Whoever takes the place of a person of the same county may be put into another piece."""
+    with pytest.raises(UsageError, match="do not keep its exact totals"):
+        Split(shares=TENTHS, neighbours=Neighbours.REPLACE_WITHIN)
+    two = [Fraction(1), Fraction(3), Fraction(2)]
+    for relation in (Neighbours.REPLACE_ONE, Neighbours.REPLACE_WITHIN):
+        assert overall_epsilon(two, neighbours=relation, cut=SplitBasis.VALUES) == 5
 
 
 def test_every_person_is_as_likely_in_every_piece():

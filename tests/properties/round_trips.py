@@ -184,7 +184,8 @@ def declared(draw: st.DrawFn, schema: Schema) -> Schema:
     """Add what a schema says of its table: who is protected, totals, groups."""
     rows = draw(st.sampled_from([1, 1, 1, 3]))
     told_by = "the id" if rows > 1 else draw(st.sampled_from([None, None, "the id"]))
-    unit = PrivacyUnit(name="person", rows=rows, id=told_by, neighbours=draw(st.sampled_from(Neighbours)))
+    relation = draw(st.sampled_from([Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE]))
+    unit = PrivacyUnit(name="person", rows=rows, id=told_by, neighbours=relation)
     more: dict[str, object] = {
         "max_rows": draw(st.sampled_from([None, 5000])),
         "unit": unit,

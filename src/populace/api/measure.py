@@ -30,7 +30,7 @@ from populace.methods.request_checks import (
 )
 from populace.methods.workload import Workload, resolve_workload
 from populace.privacy.accounting.budget import Budget, Number
-from populace.privacy.ledger.run_record import PublicTable
+from populace.privacy.ledger.run_record import Adaptivity, PublicTable
 from populace.privacy.noise.noise_source import NoiseSource
 from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
@@ -108,6 +108,7 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     run, source = reserve(
         request,
         delta=delta,
+        plan=Adaptivity.FIXED if method.fixed_plan else Adaptivity.ADAPTIVE,
         keys=aside,
         workload=None if request.workload is None else workload.label,
         public=None if known is None else PublicTable(known.name, known.digest),
@@ -130,5 +131,5 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         known = None if request.public is None else read_public(request.public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
     transcript.final = method.measure(oracle, workload, progress)
-    run.finish()
+    run.finish(returned=run.record().compute_unneeded() if method.fixed_plan else None)
     return transcript.measurements()

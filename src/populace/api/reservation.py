@@ -7,6 +7,7 @@ from fractions import Fraction
 from populace.api.request import RunRequest
 from populace.core.errors import OverBudget
 from populace.core.run_state import Booking, forget_booking, track_booking
+from populace.privacy.ledger.exact_totals import ExactTotals
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable
 from populace.privacy.noise.entropy import SystemEntropy
@@ -54,6 +55,7 @@ def reserve(
                 keys=keys,
                 workload=workload,
                 public=public,
+                exact=ExactTotals.of(request.schema),
             )
     except BaseException as failure:
         # A budget that does not suffice is seen before anything is written. Of all else, the ledger itself tells.

@@ -21,9 +21,9 @@ ACCOUNT = Option("--dataset NAME", "The account: the dataset's name in the schem
 ONE_ACCOUNT = Option("--dataset NAME", "Only this account, with its runs.")
 MORE_DELTA = replace(options.DELTA, required=False, default="0")
 NEIGHBOURS = Option(
-    "--neighbours add-remove|replace-one",
+    "--neighbours add-remove|replace-one|replace-within-invariants",
     "The neighbouring relation.",
-    options.choice("add-remove", "replace-one"),
+    options.choice("add-remove", "replace-one", "replace-within-invariants"),
     default="add-remove",
 )
 HEAD = Option("--head NUMBER:HASH", "What `ledger head` printed earlier, or its hash alone.", name="kept")
@@ -170,14 +170,16 @@ def _print_account(account: Mapping[str, Any]) -> None:
     emit(f"  {_format_left(account, 'epsilon')}")
     emit(f"  {_format_left(account, 'delta')}")
     whom = f"protects one {account['unit']}" if account["unit"] else "the first run says who is protected"
-    emit(f"  {whom}; neighbours: {account['neighbours']}")
+    within = f", exact totals by {account['within']}" if "within" in account else ""
+    emit(f"  {whom}; neighbours: {account['neighbours']}{within}")
     for run in account["runs"]:
         state = "finished" if run["finished"] else "not finished: what it reserved stays taken"
         rehearsal = ", rehearsal" if run["rehearsal"] else ""
+        exact = f", exact totals by {', '.join(run['invariants'])}" if "invariants" in run else ""
         emit(
             f"  run {run['run'][:8]}, entry {run['entry'][:16]}: {run['method']}, "
             f"epsilon {run['epsilon']}, delta {run['delta']}, "
-            f"{100 * run['used']:.3g} % used, {state}{rehearsal}"
+            f"{100 * run['used']:.3g} % used, {state}{exact}{rehearsal}"
         )
 
 
@@ -196,6 +198,7 @@ def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
         "dataset": account.dataset,
         "neighbours": account.neighbours.value,
         "unit": account.unit,
+        **({"within": account.within} if account.within else {}),
         "epsilon": format_exact(account.epsilon),
         "delta": format_exact(account.delta),
         "epsilon_left": format_exact(account.left_epsilon),
@@ -218,4 +221,5 @@ def _run_json(record: RunRecord) -> dict[str, Any]:
         "used": float(record.used / record.cap),
         "finished": record.finished,
         "rehearsal": record.rehearsal,
+        **({"invariants": [totals.level for totals in record.invariants]} if record.invariants else {}),
     }

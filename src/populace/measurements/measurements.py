@@ -28,6 +28,7 @@ from populace.core.untrusted_files import (
     require_int,
     require_text,
 )
+from populace.measurements.exact_counts import is_same_question, level_marginal
 from populace.measurements.public_marginals import PublicMarginals
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
@@ -284,9 +285,12 @@ class Measurements:
                 Measurement(marginal, block, fraction_from_json(entry["variance"]))
                 for marginal, block, entry in zip(marginals, blocks, document["marginals"], strict=True)
             )
-            if any(item.variance <= 0 for item in items):
-                raise ValueError("noise that is none")
             record = RunRecord.from_json(document["record"])
+            exact = [level_marginal(schema, totals.level) for totals in record.invariants]
+            for item in items:
+                published = any(is_same_question(item.marginal, each) for each in exact)
+                if item.variance < 0 or (not item.variance and not published):
+                    raise ValueError("noise that is none")
             rows = ReleasedRows.from_json(document["told"]) if "told" in document else None
             public = (
                 PublicMarginals.from_json(document["public"], domain=schema.domain)

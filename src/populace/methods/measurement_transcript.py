@@ -118,6 +118,12 @@ class RecordingOracle(PublicFacts):
         self._transcript.tables.extend(found)
         return found
 
+    def publish_totals(self, level: str) -> Measurement:
+        """Ask, record, answer."""
+        found = self._oracle.publish_totals(level)
+        self._transcript.tables.append(found)
+        return found
+
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Ask, record, answer."""
         found = self._oracle.score(candidates, noise=noise)
@@ -175,4 +181,5 @@ def _answer_record(answer: Measurement | ReleasedRows) -> AnswerRecord:
     groupings = [{"column": each.column, "groups": list(each.groups)} for each in answer.marginal.groupings]
     asked = {"columns": list(answer.marginal.clique), "groupings": groupings}
     mechanism = {"variance": str(answer.variance)}
-    return AnswerRecord(verb="measure", question=asked, mechanism=mechanism, answer=answer.counts.tolist())
+    verb = "measure" if answer.variance else "publish"
+    return AnswerRecord(verb=verb, question=asked, mechanism=mechanism, answer=answer.counts.tolist())

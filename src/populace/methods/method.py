@@ -115,6 +115,8 @@ class Method:
     """Whether its rows can be held to public totals."""
     own_model: bool = False
     """Whether its model is one that it defines itself: no other inference applies, and no bootstrap is made of it."""
+    fixed_plan: bool = False
+    """Whether all its questions are fixed before the first answer: it may give back what they did not need."""
     counts_units: bool = False
     """Whether it releases tables of the units of a geography, which other methods do not know."""
     single_columns: bool = False

@@ -32,6 +32,10 @@ class Oracle(PublicFacts, Protocol):
         """Return noisy counts of each marginal, with the noise of its batch; all are charged together, or none."""
         ...
 
+    def publish_totals(self, level: str) -> Measurement:
+        """Return the exact totals of a level that the schema declares invariant: they cost nothing, variance 0."""
+        ...
+
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Return a noisy score for every candidate."""
         ...

@@ -2,7 +2,8 @@
 
 Every question is checked against public facts, priced, and charged to the ledger on disk *before* a row is
 read. A question that is refused has read nothing; one that fails later has still been paid for.
-What comes back is integers: exact counts plus integer noise, or the number of a candidate.
+What comes back is integers: exact counts plus integer noise, or the number of a candidate. Counts come back exact only
+where all neighbours agree on them: the totals that the schema declares invariant.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Candidates, Counts, Marginal
+from populace.measurements.exact_counts import describe_totals
 from populace.measurements.measurements import Batch, Measurement
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.accounting.budget import Budget
@@ -33,6 +35,7 @@ from populace.privacy.accounting.mechanisms import (
 from populace.privacy.ledger.ledger import Run
 from populace.privacy.noise.noise_source import NoiseSource, is_secret
 from populace.privacy.smooth.smooth_noise import SmoothNoise
+from populace.private.invariant_checks import check_invariant
 from populace.private.private_table import PrivateTable
 from populace.private.question_checks import check_candidates, check_groups, check_marginals, describe
 from populace.private.redact import redact_errors
@@ -205,6 +208,16 @@ class Barrier(PublicFacts):
         np.add.at(exact, groups, cells)
         return self._noise.add(exact, mechanism=noise)
 
+    def publish_totals(self, level: str) -> Measurement:
+        """Return the exact totals of a level that the schema declares invariant: neighbours agree, they cost nothing.
+
+        They are booked before a row is read all the same. Proof: docs/proofs/invariants.md.
+        """
+        marginal = check_invariant(level, schema=self.schema)
+        self._run.book_totals(level, what=describe_totals(level))
+        (exact,) = self._table.engine().counts([marginal])
+        return Measurement(marginal, exact, Fraction(0))
+
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Return sums over rows, in steps, with independent integer noise in every cell, as much as its batch asks for.
 
@@ -302,15 +315,9 @@ class Barrier(PublicFacts):
             engine = self._table.engine()
             engine.prepare(candidates.marginals, memory=LIMITS.max_prepared_bytes)
             exact = engine.counts(candidates.marginals)
-            self._scores = np.array(
-                [
-                    weight * np.abs(counts - estimate).sum() - penalty
-                    for counts, estimate, penalty, weight in zip(
-                        exact, candidates.estimates, candidates.penalties, candidates.weights, strict=True
-                    )
-                ],
-                dtype=np.int64,
-            )
+            parts = zip(exact, candidates.estimates, candidates.penalties, candidates.weights, strict=True)
+            scores = [weight * np.abs(c - estimate).sum() - penalty for c, estimate, penalty, weight in parts]
+            self._scores = np.array(scores, dtype=np.int64)
             self._scored = candidates
         return self._scores
 

@@ -15,10 +15,6 @@ from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
 
 
-def _no_rows() -> SurveyRows:
-    return SurveyRows(codes={}, numbers={})
-
-
 class PrivateTable:
     """Private rows behind their schema: it prints the schema, never rows or counts, and cannot be copied out.
 
@@ -34,7 +30,7 @@ class PrivateTable:
         *,
         schema: Schema,
         read_tallies: Callable[[], Mapping[str, Tally]] = dict,
-        read_survey_rows: Callable[[], SurveyRows] = _no_rows,
+        read_survey_rows: Callable[[], SurveyRows] = lambda: SurveyRows(codes={}, numbers={}),
     ) -> None:
         self._read_engine = cache(read_engine)
         self._read_tallies = cache(read_tallies)

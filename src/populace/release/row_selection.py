@@ -35,12 +35,13 @@ def expected_row_count(schema: Schema, total: float, *, selection: RowSelection 
 
 
 class RowCountOrigin(Enum):
-    """How the number of synthetic rows was obtained. The real number is private."""
+    """How the number of synthetic rows was obtained. The real number is private, unless totals are exact."""
 
     NOISE = "noisy"
     MEMORY = "noisy, and cut to what memory holds"
     CURATOR = "chosen by the curator"
     TOTALS = "declared public"
+    INVARIANT = "published exactly"
     NONE = "none were made"
 
     @classmethod
@@ -57,6 +58,8 @@ class RowCountOrigin(Enum):
         if schema.totals and selection is None:
             return cls.TOTALS
         cut = 0 < rows < expected_row_count(schema, total, selection=selection)
+        if schema.invariants and selection is None and not cut:
+            return cls.INVARIANT
         return cls.MEMORY if cut else cls.NOISE
 
 
@@ -75,17 +78,20 @@ class ImplicatesLine(TypedDict):
     text: str
 
 
-def describe_total(rows: int, rows_from: RowCountOrigin, selection: RowSelection | None) -> str:
-    """Return the number of synthetic rows as a statement tells it."""
+def describe_total(
+    rows: int, rows_from: RowCountOrigin, selection: RowSelection | None, *, exact: bool = False
+) -> str:
+    """Return the number of synthetic rows as a statement tells it; `exact` says that totals are published exactly."""
+    real = "real number is not protected" if exact and selection is None else "real number is protected"
     if rows_from is RowCountOrigin.NONE:
         return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
     of = "" if selection is None else " of the rows that meet the condition"
     words = {
-        RowCountOrigin.NOISE: f"is a noisy count{of}; the real number is protected",
-        RowCountOrigin.MEMORY: "is limited by memory: the noisy count was larger, and is mostly noise. The real number "
-        "is protected",
+        RowCountOrigin.NOISE: f"is a noisy count{of}; the {real}",
+        RowCountOrigin.MEMORY: f"is limited by memory: the noisy count was larger, and is mostly noise. The {real}",
         RowCountOrigin.TOTALS: "is declared public in the schema and not protected",
-        RowCountOrigin.CURATOR: "was chosen by the curator; the real number is protected",
+        RowCountOrigin.CURATOR: f"was chosen by the curator; the {real}",
+        RowCountOrigin.INVARIANT: "is the exact total, which is published and not protected",
     }
     return f"The number of synthetic rows, {format_number(rows)}, {words[rows_from]}."
 

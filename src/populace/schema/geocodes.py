@@ -20,7 +20,7 @@ import numpy.typing as npt
 from populace.core.array_types import Ints
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
-from populace.core.marginals import Grouping
+from populace.core.marginals import Clique, Grouping, Marginal
 from populace.core.spine import ROOT, Spine, number_paths
 from populace.schema.columns.column import CategoricalColumn, Origin
 from populace.schema.hints import quote_names, suggest
@@ -124,6 +124,18 @@ class Geography:
         if level == len(self.levels):
             return None
         return Grouping(GEOCODE, tuple(self.spine.ancestors(level).tolist()), label=self.spine.levels[level])
+
+    def marginal(self, level: int, clique: Clique = ()) -> Marginal:
+        """Return the question that counts a clique of columns in every unit of a level.
+
+        >>> geography = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
+        >>> str(geography.marginal(0, ("race",))), str(geography.marginal(1, ("race",)))
+        ('race', 'county × race')
+        """
+        if level == 0:
+            return Marginal(clique)
+        grouping = self.grouping(level)
+        return Marginal((GEOCODE, *clique), () if grouping is None else (grouping,))
 
     def find_level(self, name: str, *, place: str) -> int:
         """Return the number of a level of the spine by its name; "all" is the root."""

@@ -26,7 +26,7 @@ from populace.schema.hints import quote_names
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
-from populace.schema.unit import PrivacyUnit
+from populace.schema.unit import Neighbours, PrivacyUnit
 from populace.schema.unit_facts import UnitFact, check_facts, facts_to_rows, read_facts
 from populace.schema.writer import (
     TomlValue,
@@ -152,6 +152,10 @@ class Schema:
                 hint="publish exact totals of levels with [[invariants]]",
             )
         object.__setattr__(self, "invariants", order_levels(self.geography, self.invariants))
+        if self.invariants:
+            # Neighbours agree on exact totals: no unit can come or go.
+            within = replace(self.unit, neighbours=Neighbours.REPLACE_WITHIN, within=self.invariants[-1])
+            object.__setattr__(self, "unit", within)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest

@@ -14,22 +14,29 @@ class Neighbours(Enum):
 
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
+    REPLACE_WITHIN = "replace-within-invariants"
+    """One unit replaced by another in the same cell of the exact totals. Proof: docs/proofs/invariants.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyUnit:
     """The protected unit: its name, how many rows it may have, and the column that identifies it.
 
+    `within` is the finest level of a geography whose totals are published exactly; "all" is the whole table.
+
     >>> PrivacyUnit(name="person").marginal_l2_squared
     1
     >>> PrivacyUnit(rows=3, id="household", neighbours=Neighbours.REPLACE_ONE).marginal_l1
     6
+    >>> PrivacyUnit(name="person", neighbours=Neighbours.REPLACE_WITHIN, within="county").marginal_l2_squared
+    2
     """
 
     name: str = "row"
     rows: int = 1
     id: str | None = None
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    within: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.rows <= LIMITS.max_rows_per_unit:
@@ -41,6 +48,22 @@ class PrivacyUnit:
             raise SchemaError(
                 f"rows_per_unit is {self.rows} but no id column says which rows belong together.",
                 hint='add id = "column" under [table]',
+            )
+        self._check_within()
+
+    def _check_within(self) -> None:
+        """Refuse exact totals without the relation that they need, and the relation without exact totals."""
+        if (self.neighbours is Neighbours.REPLACE_WITHIN) is (self.within is None) or self.within == "":
+            raise SchemaError(
+                f"neighbours is {self.neighbours.value!r}, and exact totals are "
+                + (f"by {self.within!r}." if self.within else "none."),
+                hint="the relation follows from the exact totals: declare these with [[invariants]], and leave out "
+                "neighbours",
+            )
+        if self.within and self.rows > 1:
+            raise SchemaError(
+                f"a {self.name} has up to {self.rows} rows, which may lie in several units of {self.within!r}.",
+                hint="exact totals count units that have one row each: leave out rows_per_unit, or [[invariants]]",
             )
 
     @property
@@ -56,17 +79,17 @@ class PrivacyUnit:
     def marginal_l1(self) -> int:
         """How far one unit can move the counts of one marginal, in L1.
 
-        r rows appear or vanish; under replace-one each also appears elsewhere.
+        r rows appear or vanish; where a unit is replaced, as many appear elsewhere.
         """
-        return self.rows * (2 if self.neighbours is Neighbours.REPLACE_ONE else 1)
+        return self.rows * (1 if self.neighbours is Neighbours.ADD_REMOVE else 2)
 
     @property
     def marginal_l2_squared(self) -> int:
         """The square of how far one unit can move the counts of one marginal, in L2.
 
-        All r rows may share one cell: r². Under replace-one they leave one cell and enter another: 2r².
+        All r rows may share one cell: r². Where a unit is replaced they leave one cell and enter another: 2r².
         """
-        return self.rows**2 * (2 if self.neighbours is Neighbours.REPLACE_ONE else 1)
+        return self.rows**2 * (1 if self.neighbours is Neighbours.ADD_REMOVE else 2)
 
     @property
     def score_shift(self) -> int:

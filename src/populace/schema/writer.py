@@ -80,7 +80,8 @@ def unit_to_table(unit: PrivacyUnit) -> dict[str, TomlValue]:
     table: dict[str, TomlValue] = {"unit": unit.name, "rows_per_unit": unit.rows}
     if unit.id is not None:
         table["id"] = unit.id
-    if unit.neighbours is not Neighbours.ADD_REMOVE:
+    # The relation to tables with the same exact totals follows from these.
+    if unit.neighbours not in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_WITHIN):
         table["neighbours"] = unit.neighbours.value
     return table
 

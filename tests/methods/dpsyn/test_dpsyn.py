@@ -35,6 +35,7 @@ from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.helpers.priced_oracle import PricedOracle
+from tests.helpers.privacy_units import make_unit
 
 NAMES = ("area", "year", "work", "pay")
 SCHEMA = Schema.parse(
@@ -128,8 +129,8 @@ class Counter(PricedOracle):
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_theta_is_how_far_a_unit_moves_a_count(rows, neighbours):
     """Rows that come and rows that go both count: replaced, a unit of r rows is a θ of 2r."""
-    theta = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
-    unit = PrivacyUnit(rows=rows, id="who", neighbours=neighbours)
+    unit = make_unit(neighbours, rows=rows, id="who")
+    theta = unit.rows * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
     total, tiny = 6000, Fraction(1, 10**6)
     first, partition, columns = Fraction(theta, 1400), Fraction(theta, 50), Fraction(1500 * theta, total)
 
@@ -326,10 +327,10 @@ def test_the_price_of_gaussian_noise_among_pure_questions_keeps_its_promise():
 def test_the_variance_of_gaussian_noise_among_pure_questions_is_that_of_the_curve(rows, neighbours):
     """δ = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) solved for μ at 30 digits, and σ² = 9·Δ²/μ²: Δ² is r², replaced 2r²."""
     epsilon, delta, marginals = Fraction(1, 2), Fraction(1, 10**7), 9
-    unit = PrivacyUnit(rows=rows, id="who", neighbours=neighbours)
+    unit = make_unit(neighbours, rows=rows, id="who")
     budget = Budget.of(2 * epsilon, Fraction(0), unit=unit)
     mechanism = budget.measure_gaussian(Fraction(1, 2), marginals=marginals, delta=delta)
-    moved = rows**2 * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
+    moved = unit.rows**2 * (1 if neighbours is Neighbours.ADD_REMOVE else 2)
     with mp.workdps(30):
         level, low, high = mp.mpf(1) / 2, mp.mpf(0), mp.mpf(1)
         for _ in range(90):

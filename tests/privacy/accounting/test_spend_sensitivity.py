@@ -21,8 +21,9 @@ from populace.privacy.accounting.partition_selection import delta_price
 from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.private.question_checks import describe
-from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.schema.unit import Neighbours
 from populace.survey.sums import Sum, SumFactor
+from tests.helpers.privacy_units import make_unit
 
 WIDE = DiscreteGaussian(Fraction(400))
 # What is asked, under which law, and how far r rows move it: in L1, and in squared L2.
@@ -39,8 +40,9 @@ QUESTIONS = {
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize(("verb", "mechanism", "score"), QUESTIONS.values(), ids=QUESTIONS)
 def test_less_than_a_unit_can_move_is_refused(verb, mechanism, score, neighbours, rows):
-    unit = PrivacyUnit(name="person", rows=rows, id="p", neighbours=neighbours)
-    twice = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+    unit = make_unit(neighbours, name="person", rows=rows, id="p")
+    rows = unit.rows
+    twice = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     l1 = twice * rows
     l2_squared = l1**2 if score else twice * rows**2
 
@@ -77,7 +79,7 @@ STEPPED = {
 @pytest.mark.parametrize(("verb", "what", "mechanism", "steps"), STEPPED.values(), ids=STEPPED)
 def test_what_is_told_in_steps_is_booked_in_steps(verb, what, mechanism, steps, neighbours):
     """A sum booked as if it were a count would cost a 16-millionth of what it tells."""
-    unit = PrivacyUnit(name="person", rows=2, id="p", neighbours=neighbours)
+    unit = make_unit(neighbours, name="person", rows=2, id="p")
     full = steps * unit.marginal_l1
     for l1, l2_squared in ((full, full**2), (unit.marginal_l1, unit.marginal_l1**2), (full, full**2 - 1)):
         spend = Spend(verb=verb, what=what, mechanism=mechanism, answers=1, l1=l1, l2_squared=l2_squared)

@@ -47,6 +47,7 @@ from populace.release.statement.statement_markdown import render_markdown
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.helpers import releases
+from tests.helpers.privacy_units import make_unit
 
 KEYS = {
     "epsilon", "delta", "neighbours", "unit", "rows_per_unit", "dataset", "total", "spends", "domains", "not_covered",
@@ -294,7 +295,7 @@ def test_a_unit_called_row_reads_well(
     made: tuple[RunRecord, Schema], rows: int, id_column: str | None, neighbours: Neighbours
 ) -> None:
     record, schema = made
-    unit = PrivacyUnit(name="row", rows=rows, id=id_column, neighbours=neighbours)
+    unit = make_unit(neighbours, name="row", rows=rows, id=id_column)
     page = paged(told(replace(record, unit=unit), schema))
     for clumsy in ("no row has", "row who", "every row apart", "| row, at most 1 row"):
         assert clumsy not in page

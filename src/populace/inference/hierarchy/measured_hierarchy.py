@@ -10,7 +10,7 @@ import numpy as np
 
 from populace.core.array_types import Ints, Truth
 from populace.core.errors import ReleaseError
-from populace.core.marginals import Clique, Counts, Domain, Marginal
+from populace.core.marginals import Counts, Domain, Marginal
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates, estimate_hierarchy
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.integer_tables import chain_order, integer_tables
@@ -136,19 +136,6 @@ def table_constraints(schema: Schema, plan: HierarchyPlan) -> TableConstraints:
             if fact.least
         ),
     )
-
-
-def level_marginal(geography: Geography, level: int, clique: Clique) -> Marginal:
-    """Return the question that counts a clique of columns in every unit of a level.
-
-    >>> geography = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
-    >>> str(level_marginal(geography, 0, ("race",))), str(level_marginal(geography, 1, ("race",)))
-    ('race', 'county × race')
-    """
-    if level == 0:
-        return Marginal(clique)
-    grouping = geography.grouping(level)
-    return Marginal((GEOCODE, *clique), () if grouping is None else (grouping,))
 
 
 def _place(marginal: Marginal, geography: Geography) -> tuple[int, Marginal]:

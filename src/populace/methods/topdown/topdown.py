@@ -18,7 +18,6 @@ from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQuer
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
     cell_domain,
-    level_marginal,
     possible_cells,
     require_geography,
     table_constraints,
@@ -66,7 +65,7 @@ def _questions(schema: Schema, workload: Workload) -> list[tuple[LevelQuery, Mar
     exact = [geography.spine.levels.index(name) for name in schema.invariants]
     found = []
     for asked in budget.allocate(geography, exact=exact):
-        plain = level_marginal(geography, asked.level, asked.query.clique)
+        plain = geography.marginal(asked.level, asked.query.clique)
         found.append((asked, replace(plain, groupings=(*plain.groupings, *asked.query.groupings))))
     return found
 
@@ -129,5 +128,6 @@ TOPDOWN = Method(
     meets_totals=False,
     own_model=True,
     counts_units=True,
+    fixed_plan=True,
     unplannable="shares its budget over the units of a geography, and no population of units is simulated yet",
 )

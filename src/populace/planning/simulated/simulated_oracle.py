@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Candidates, Counts, Marginal
+from populace.measurements.exact_counts import level_marginal
 from populace.measurements.measurements import Batch, Measurement
 from populace.measurements.public_marginals import PublicTable
 from populace.planning.simulated.populations import SimulatedPopulation
@@ -76,6 +78,11 @@ class SimulatedOracle(PublicFacts):
                 counts = draw_noisy_counts(self.population.exact(marginal), noise, rng=self.rng)
                 found.append(Measurement(marginal, counts, noise.variance))
         return tuple(found)
+
+    def publish_totals(self, level: str) -> Measurement:
+        """Return exact totals, which cost nothing."""
+        marginal = level_marginal(self.schema, level)
+        return Measurement(marginal, self.population.exact(marginal), Fraction(0))
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Return a noisy score for every candidate."""

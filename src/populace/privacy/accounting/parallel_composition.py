@@ -69,7 +69,7 @@ def overall_epsilon(
     if not epsilons or min(epsilons) < 0:
         raise UsageError("a price is below 0, or there is none.", hint="give the epsilon of each piece")
     ranked = sorted(epsilons, reverse=True)
-    if cut is SplitBasis.VALUES and neighbours is Neighbours.REPLACE_ONE:
+    if cut is SplitBasis.VALUES and neighbours is not Neighbours.ADD_REMOVE:
         return sum(ranked[:2], Fraction(0))
     return ranked[0]
 

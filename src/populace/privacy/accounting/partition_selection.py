@@ -37,7 +37,7 @@ def delta_price(mechanism: Mechanism, *, unit: PrivacyUnit) -> Fraction:
     """Return the part of δ that a spend under this mechanism takes, rounded up: 0 for most mechanisms.
 
     Gaussian noise among pure questions takes the part that it names. Proof: docs/proofs/filters.md.
-    Under replace-one both neighbours may have keys of their own, so the probability counts twice.
+    Where a unit is replaced, both neighbours may have keys of their own, so the probability counts twice.
     Proof: docs/proofs/discover.md
 
     >>> from populace.privacy.accounting.mechanisms import DiscreteGaussian
@@ -49,7 +49,7 @@ def delta_price(mechanism: Mechanism, *, unit: PrivacyUnit) -> Fraction:
     if not isinstance(mechanism, PartitionSelection):
         return Fraction(0)
     once = reveal_probability(mechanism, rows=unit.rows)
-    return 2 * once if unit.neighbours is Neighbours.REPLACE_ONE else once
+    return 2 * once if unit.neighbours is not Neighbours.ADD_REMOVE else once
 
 
 @lru_cache(maxsize=4096)

@@ -32,6 +32,10 @@ _ROUNDING = 1e-7
 _EPSILON_BITS = 24
 # Σ1/σ² up to which the sum of losses fits the grid with all its tails; beyond, ε is above 500 at any δ.
 _MAX_TOTAL = 2**10
+# Beyond these the distribution is not computed: no record, whoever wrote it, may ask for more than a moment.
+_MAX_CELLS = 2**16
+_MAX_DISTRIBUTIONS = 2**8
+_MAX_VARIANCE = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,20 @@ def gaussian_variances(spends: Iterable[Spend]) -> tuple[Fraction, ...] | None:
     (Fraction(9, 1), Fraction(9, 1), Fraction(9, 1), Fraction(9, 1))
     """
     found: list[Fraction] = []
+    different: set[Fraction] = set()
     for spend in spends:
         # One cell by one, or two cells by one each. A subclass of the noise has a price of its own.
         counted = spend.verb == "measure" and spend.l1 == spend.l2_squared <= 2
         if not counted or type(spend.mechanism) is not DiscreteGaussian:
             return None
-        found += [spend.mechanism.variance] * (spend.answers * spend.l1)
-    return tuple(found) if 0 < sum(1 / variance for variance in found) <= _MAX_TOTAL else None
+        variance, cells = spend.mechanism.variance, spend.answers * spend.l1
+        different.add(variance)
+        if not cells <= variance * _MAX_TOTAL or variance > _MAX_VARIANCE:
+            return None
+        if len(found) + cells > _MAX_CELLS or len(different) > _MAX_DISTRIBUTIONS:
+            return None
+        found += [variance] * cells
+    return tuple(found) if found and _sum_inverses(found) <= _MAX_TOTAL else None
 
 
 def composed_delta(variances: Iterable[Fraction], *, epsilon: Fraction) -> float:

@@ -29,13 +29,16 @@ class Account:
     """What one dataset may spend, and what its runs have taken of it.
 
     The first run fixes whom the account protects: `unit` is their name, `id` the column whose values tell them
-    apart (None: every row is one of them). Before that run, both are None.
+    apart (None: every row is one of them). It also fixes `within`, the finest level whose totals are exact, and
+    `partition`, a digest of the units of that level. Before that run, all are None.
     """
 
     dataset: str
     neighbours: Neighbours
     unit: str | None = None
     id: str | None = None
+    within: str | None = None
+    partition: str | None = None
     epsilon: Fraction
     delta: Fraction
     taken_epsilon: Fraction = Fraction(0)
@@ -71,6 +74,7 @@ class Account:
             "rehearsal": self.rehearsal,
             "runs": list(self.runs),
             "schemas": list(self.schemas),
+            **({"within": self.within, "partition": self.partition} if self.within else {}),
         }
 
     @classmethod
@@ -89,6 +93,8 @@ class Account:
             rehearsal=data["rehearsal"],
             runs=tuple(data["runs"]),
             schemas=tuple(data["schemas"]),
+            within=data.get("within"),
+            partition=data.get("partition"),
         )
 
 
@@ -152,9 +158,32 @@ def _grant_options(account: Account, run: RunRecord) -> str:
 
 def neighbours_error(account: Account, asked: Neighbours) -> UsageError:
     """Return the refusal of a run about other neighbours than the account is for."""
+    if asked is Neighbours.REPLACE_WITHIN:
+        hint = f"exact totals would void a promise for {account.neighbours.value} neighbours: take [[invariants]] out "
+        hint += "of the schema"
+    elif account.neighbours is Neighbours.REPLACE_WITHIN:
+        hint = f"its runs publish exact totals, under which no {asked.value} promise holds: declare the same "
+        hint += "[[invariants]] in the schema"
+    else:
+        hint = f'an account carries one relation: set neighbours = "{account.neighbours.value}" in the schema'
     return UsageError(
         f"the account of {account.dataset!r} is for {account.neighbours.value} neighbours, this run for {asked.value}.",
-        hint=f'an account carries one relation: set neighbours = "{account.neighbours.value}" in the schema',
+        hint=hint,
+    )
+
+
+def partition_error(account: Account, run: RunRecord) -> UsageError:
+    """Return the refusal of a run whose exact totals are not those of the account."""
+    if account.within != run.unit.within:
+        return UsageError(
+            f"the account of {account.dataset!r} is for exact totals by {account.within!r}, this run for exact totals "
+            f"by {run.unit.within!r}.",
+            hint=f"let {account.within!r} be the finest level under [[invariants]] in every run: whoever is protected "
+            "under one is not under the other",
+        )
+    return UsageError(
+        f"the units of {account.within!r} are not those of earlier runs of the account of {account.dataset!r}.",
+        hint="give the [geography] of these runs: exact totals of other units void what they promised",
     )
 
 

@@ -1,4 +1,4 @@
-"""The ledger's log: seven kinds of events, each row sealed with a hash of everything before it.
+"""The ledger's log: eight kinds of events, each row sealed with a hash of everything before it.
 
 Kinds are never removed and never change meaning; a kind that is not in this list is refused.
 """
@@ -26,6 +26,7 @@ class EventKind(Enum):
     GRANT = "grant"
     RESERVE = "reserve"
     SPEND = "spend"
+    INVARIANT = "invariant"
     FINISH = "finish"
     NONPRIVATE = "nonprivate"
     RELEASE = "release"

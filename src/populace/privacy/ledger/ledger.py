@@ -24,6 +24,7 @@ from populace.privacy.ledger import ledger_location as place
 from populace.privacy.ledger import ledger_log as log
 from populace.privacy.ledger.account import Account, check_account_name
 from populace.privacy.ledger.events import Event, EventKind, Head, parse_head, seal_event
+from populace.privacy.ledger.exact_totals import ExactTotals, PublishedTotals
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.release_record import ReleaseRecord
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord, check_delta_reserve
@@ -191,11 +192,13 @@ class Ledger:
         keys: Fraction = Fraction(0),
         workload: str | None = None,
         public: PublicTable | None = None,
+        exact: ExactTotals | None = None,
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
         `keys` is the part of δ that is set aside for telling keys, and for Gaussian noise among pure questions.
         Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
+        `exact` are the totals that the run may publish exactly. Proof: docs/proofs/invariants.md.
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
         An account that does not exist yet is opened with exactly this run's budget.
         """
@@ -217,6 +220,7 @@ class Ledger:
             keys=keys,
             workload=workload,
             public=public,
+            exact=exact,
         )
         opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
         reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
@@ -244,6 +248,11 @@ class Ledger:
             )
             events.append(Event(kind=EventKind.SPEND, dataset=run.dataset, run=run.run, body=cost.to_json()))
         self._write(lambda _: events)
+
+    def book_totals(self, run: RunRecord, totals: PublishedTotals) -> None:
+        """Book exact totals of a run before they are read; refused unless they were declared when it was reserved."""
+        event = Event(kind=EventKind.INVARIANT, dataset=run.dataset, run=run.run, body=totals.to_json())
+        self._write(lambda _: [event])
 
     def finish(self, run: RunRecord, *, returned: tuple[Fraction, Fraction]) -> None:
         """Close a run; a plan fixed in advance may give back what its questions did not need."""
@@ -359,8 +368,15 @@ class Run:
         """Book spends; they are on disk when this returns. Refused, and nothing booked, if too little is left."""
         self._ledger.charge(self._reserved, *spends)
 
+    def book_totals(self, level: str, *, what: str) -> None:
+        """Book exact totals, at no cost; they are on disk when this returns. Others than declared are refused."""
+        self._ledger.book_totals(self._reserved, PublishedTotals(level=level, what=what))
+
     def finish(self, *, returned: tuple[Fraction, Fraction] | None = None) -> None:
-        """Close the run. Only a plan fixed in advance may give back an (ε, δ) that its questions did not need."""
+        """Close the run. Only a plan fixed in advance may give back an (ε, δ) that its questions did not need.
+
+        `record().compute_unneeded()` is what such a plan may give back by its privacy loss distribution.
+        """
         self._ledger.finish(self._reserved, returned=returned or (Fraction(0), Fraction(0)))
 
     def record(self) -> RunRecord:

@@ -13,7 +13,13 @@ from typing import Any
 from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.accounting.mechanisms import fraction_from_json
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.privacy.ledger.account import Account, neighbours_error, over_budget_error, unit_error
+from populace.privacy.ledger.account import (
+    Account,
+    neighbours_error,
+    over_budget_error,
+    partition_error,
+    unit_error,
+)
 from populace.privacy.ledger.events import (
     GENESIS,
     Event,
@@ -23,6 +29,7 @@ from populace.privacy.ledger.events import (
     damage_error,
     open_row,
 )
+from populace.privacy.ledger.exact_totals import PublishedTotals, check_declared, check_published
 from populace.privacy.ledger.release_record import ReleaseRecord
 from populace.privacy.ledger.run_record import RunRecord, format_short
 from populace.schema.unit import Neighbours
@@ -99,6 +106,8 @@ class LedgerState:
                     self._begin(_parse_reservation(event, digest=row.hash))
                 case EventKind.SPEND:
                     self._spend(event, digest=row.hash)
+                case EventKind.INVARIANT:
+                    self._publish_totals(event, digest=row.hash)
                 case EventKind.FINISH:
                     self._end(event, digest=row.hash)
                 case _:
@@ -116,6 +125,9 @@ class LedgerState:
             self._reserve(event, digest=row.hash)
         elif event.kind is EventKind.SPEND:
             self._spend(event, digest=row.hash)
+        elif event.kind is EventKind.INVARIANT:
+            self._check_private(event.dataset)
+            self._publish_totals(event, digest=row.hash)
         elif event.kind is EventKind.FINISH:
             self._finish(event, digest=row.hash)
         elif event.kind is EventKind.RELEASE:
@@ -177,6 +189,13 @@ class LedgerState:
             raise neighbours_error(account, record.unit.neighbours)
         if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
             raise unit_error(account, record.unit)
+        check_declared(record.exact, unit=record.unit)
+        partition = None if record.exact is None else record.exact.partition
+        if account.unit is not None and (account.within, account.partition) != (
+            record.unit.within,
+            partition,
+        ):
+            raise partition_error(account, record)
         record.check_cap()
         if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
             raise over_budget_error(account, record)
@@ -185,6 +204,8 @@ class LedgerState:
             account,
             unit=record.unit.name,
             id=record.unit.id,
+            within=record.unit.within,
+            partition=partition,
             taken_epsilon=account.taken_epsilon + record.epsilon,
             taken_delta=account.taken_delta + record.delta,
             rehearsal=account.rehearsal or record.rehearsal,
@@ -218,6 +239,13 @@ class LedgerState:
             )
         self.runs[run.run] = replace(run, spends=(*run.spends, record), digest=digest)
         self.used[run.run] += record.price
+
+    def _publish_totals(self, event: Event, *, digest: str) -> None:
+        """Take in exact totals. They cost nothing: all neighbours that the run may have agree on them."""
+        run = self._active(event)
+        totals = PublishedTotals.from_json(event.body)
+        check_published(totals, exact=run.exact, run=run.run)
+        self.runs[run.run] = replace(run, invariants=(*run.invariants, totals), digest=digest)
 
     def _finish(self, event: Event, *, digest: str) -> None:
         epsilon, delta = self._end(event, digest=digest)

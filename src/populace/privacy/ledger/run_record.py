@@ -13,11 +13,25 @@ from populace.core.errors import LedgerError, PopulaceError, UsageError
 from populace.privacy.accounting.budget import Budget, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import fraction_from_json
 from populace.privacy.accounting.privacy_loss import Currency, gdp_delta
+from populace.privacy.accounting.privacy_loss_distribution import (
+    composed_delta,
+    composed_epsilon,
+    gaussian_variances,
+)
 from populace.privacy.accounting.spend_record import SpendRecord, refuse_unknown_fields, underpriced_error
+from populace.privacy.ledger.exact_totals import (
+    ExactTotals,
+    PublishedTotals,
+    check_declared,
+    check_published,
+)
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 # Fields of a reservation that are written only where there is something to say.
-_OPTIONAL_FIELDS = ("keys", "workload", "public")
+_OPTIONAL_FIELDS = ("keys", "workload", "public", "within", "exact")
+# Machines differ in the last digits of a privacy loss distribution: what is kept has so much to spare, in proportion.
+_SLACK = Fraction(1, 10**6)
+_KEPT_DIGITS = 7
 
 
 class Adaptivity(Enum):
@@ -50,7 +64,8 @@ class RunRecord:
     """One run as the ledger's rows tell it.
 
     `epsilon` and `delta` are what the run reserved before it read a row. `guarantee` is what may be promised:
-    the same, less what a plan fixed in advance gave back. `used` is the sum of the prices; it carries no
+    the same, less what a plan fixed in advance gave back. `exact` says which exact totals the run may publish, and
+    `invariants` which ones it did, at no cost: neighbours agree on them. `used` is the sum of the prices; it carries no
     guarantee of its own, because the run may have chosen its questions after seeing answers.
     `keys` is the part of δ set aside for questions that take a part of it themselves: telling keys, and Gaussian noise
     among pure questions. The cap is that of (ε, δ − keys).
@@ -77,6 +92,8 @@ class RunRecord:
     """What the curator wanted accurate, by name or digest; None where nothing was said."""
     public: PublicTable | None = None
     """A table that the curator vouches to be public, and that the run took knowledge from."""
+    exact: ExactTotals | None = None
+    invariants: tuple[PublishedTotals, ...] = ()
 
     @property
     def budget(self) -> Budget:
@@ -108,6 +125,34 @@ class RunRecord:
         """The sum of the parts that questions took of the δ set aside, by whichever mechanism."""
         return sum((record.delta for record in self.spends), Fraction(0))
 
+    def compute_unneeded(self) -> tuple[Fraction, Fraction]:
+        """Return the (ε, δ) that a plan fixed in advance did not need, by the privacy loss distribution of its noise.
+
+        Nothing where questions were chosen on the way, or where anything but counts with plain Gaussian noise was
+        asked. What is kept has seven digits, rounded up. Proof: docs/proofs/privacy-loss-distribution.md
+        """
+        nothing = (Fraction(0), Fraction(0))
+        delta = self.delta - self.keys
+        variances = gaussian_variances(record.spend for record in self.spends)
+        if (
+            self.plan is not Adaptivity.FIXED
+            or self.currency is not Currency.GDP
+            or not variances
+            or not delta
+        ):
+            return nothing
+        kept = _round_up_digits(composed_epsilon(variances, delta=delta) * (1 + _SLACK))
+        return (self.epsilon - kept, Fraction(0)) if kept < self.epsilon else nothing
+
+    @property
+    def by_distribution(self) -> bool:
+        """Whether the guarantee is that of the privacy loss distribution, and too small for the sum of prices."""
+        epsilon, delta = self.guarantee
+        delta -= self.keys
+        return any(self.returned) and not is_covered(
+            self.used, currency=self.currency, epsilon=epsilon, delta=delta
+        )
+
     def share(self, record: SpendRecord) -> Fraction:
         """Return the share of the run's budget that one spend took."""
         return record.price / self.cap
@@ -119,6 +164,7 @@ class RunRecord:
             "dataset": self.dataset,
             **self.reservation(),
             "spends": [record.to_json() | {"share": float(self.share(record))} for record in self.spends],
+            **({"invariants": [totals.to_json() for totals in self.invariants]} if self.invariants else {}),
             "used": str(self.used),
             "returned": [str(part) for part in self.returned],
             "finished": self.finished,
@@ -134,6 +180,7 @@ class RunRecord:
                 run=str(data["run"]),
                 dataset=str(data["dataset"]),
                 spends=tuple(SpendRecord.from_json(spend) for spend in data["spends"]),
+                invariants=tuple(PublishedTotals.from_json(each) for each in data.get("invariants", ())),
                 returned=(fraction_from_json(data["returned"][0]), fraction_from_json(data["returned"][1])),
                 finished=_parse_flag(data["finished"]),
                 digest=str(data["digest"]),
@@ -173,11 +220,16 @@ class RunRecord:
             **({"keys": str(self.keys)} if self.keys else {}),
             **({"workload": self.workload} if self.workload else {}),
             **({"public": self.public.to_json()} if self.public else {}),
+            **({"within": self.unit.within} if self.unit.within else {}),
+            **({"exact": self.exact.to_json()} if self.exact else {}),
         }
 
     def check(self) -> None:
         """Recompute the cap from (ε, δ) and every price from its mechanism; refuse what was booked too cheaply."""
         try:
+            check_declared(self.exact, unit=self.unit)
+            for totals in self.invariants:
+                check_published(totals, exact=self.exact, run=self.run)
             self.check_cap()
             for record in self.spends:
                 self.check_spend(record)
@@ -229,12 +281,22 @@ class RunRecord:
                 "more than it has.",
                 hint=f"it reserved epsilon {format_short(self.epsilon)} and delta {format_short(self.delta)}",
             )
-        if not is_covered(self.used, currency=self.currency, epsilon=epsilon, delta=delta - self.keys):
+        # The sum of prices is enough for most; the distribution of all noise together needs less, and takes longer.
+        if not is_covered(
+            self.used, currency=self.currency, epsilon=epsilon, delta=delta - self.keys
+        ) and not self._is_within_distribution(epsilon, delta - self.keys):
             raise UsageError(
                 f"run {self.run} would keep epsilon {format_short(epsilon)} and delta {format_short(delta)}, "
                 "less than it used.",
                 hint="return less",
             )
+
+    def _is_within_distribution(self, epsilon: Fraction, delta: Fraction) -> bool:
+        """Say whether the privacy loss distribution of all noise together is within (ε, δ)."""
+        variances = gaussian_variances(record.spend for record in self.spends)
+        if self.currency is not Currency.GDP or not variances or epsilon <= 0 or delta <= 0:
+            return False
+        return composed_delta(variances, epsilon=epsilon) <= delta
 
 
 def is_covered(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
@@ -264,6 +326,7 @@ def _parse_reservation(data: Mapping[str, Any]) -> dict[str, Any]:
             rows=_parse_int(data["rows_per_unit"]),
             id=None if data["id"] is None else str(data["id"]),
             neighbours=Neighbours(data["neighbours"]),
+            within=None if data.get("within") is None else str(data["within"]),
         ),
         "method": str(data["method"]),
         "schema_digest": str(data["schema_digest"]),
@@ -275,6 +338,7 @@ def _parse_reservation(data: Mapping[str, Any]) -> dict[str, Any]:
         "keys": fraction_from_json(data.get("keys", "0")),
         "workload": None if data.get("workload") is None else str(data["workload"]),
         "public": None if data.get("public") is None else PublicTable.from_json(data["public"]),
+        "exact": None if data.get("exact") is None else ExactTotals.from_json(data["exact"]),
     }
 
 
@@ -285,6 +349,12 @@ def check_delta_reserve(keys: Fraction, *, delta: Fraction) -> None:
             f"{format_short(keys)} of a delta of {format_short(delta)} is set aside.",
             hint="set aside no more than the whole delta",
         )
+
+
+def _round_up_digits(value: Fraction) -> Fraction:
+    """Return a number of few digits that is not below this one."""
+    context = Context(prec=_KEPT_DIGITS, rounding=ROUND_CEILING)
+    return Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _parse_flag(value: object) -> bool:

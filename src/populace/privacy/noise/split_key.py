@@ -166,6 +166,12 @@ class Split:
                 f"{len(self.shares)} pieces are wanted; {LIMITS.max_pieces} is the most.",
                 hint="ask for fewer pieces",
             )
+        if self.neighbours is Neighbours.REPLACE_WITHIN:
+            # Who takes the place of somebody else may be put into another piece, and moves its totals.
+            raise UsageError(
+                "pieces of a table do not keep its exact totals.",
+                hint="take [[invariants]] out of the schema of the pieces",
+            )
 
     def sizes(self, persons: int) -> tuple[int, ...]:
         """Return how many persons each piece has, where that is public."""

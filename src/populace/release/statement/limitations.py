@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from populace.core.marginals import Clique
+from populace.core.spine import ROOT
 from populace.measurements.measurements import Measurements, describe_count
 from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
@@ -82,6 +83,8 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             f"Counts of {quote_in_text(by)} were declared public, and the rows follow them. If they were "
             "computed from these rows, they are not protected."
         )
+    if record.unit.within is not None:
+        yield _exact_totals(record)
     if record.public is not None:
         yield (
             f"The table “{record.public.name}” was declared public by the curator and used without protection. "
@@ -133,6 +136,32 @@ def list_omissions(record: RunRecord, schema: Schema, *, answers: MeasuredConten
         for mechanism in mechanisms
         if isinstance(mechanism, PartitionSelection)
     ]
+
+
+def _exact_totals(record: RunRecord) -> str:
+    """Say what the relation leaves unprotected where totals are exact, and which two tables are neighbours."""
+    unit, within = record.unit.word, record.unit.within
+    levels = dict.fromkeys(totals.level for totals in record.invariants)
+    places = ["of the whole table" if level == ROOT else f"by {level}" for level in levels]
+    published = f"The exact totals {' and '.join(places)} are published. " if places else ""
+    every, inside, there = (
+        ("", "", "") if within == ROOT else (f" in every {within}", f" within a {within}", f" in a {within}")
+    )
+    return (
+        f"{published}Two tables are neighbours if they have the same number of {plural_of(unit)}{every}, and differ in "
+        f"one {unit}'s record{inside}. Whether somebody is counted{there or ' at all'} is not protected."
+    )
+
+
+def plural_of(word: str) -> str:
+    """Return a word for several of its kind.
+
+    >>> [plural_of(word) for word in ("person", "business", "family", "survey")]
+    ['persons', 'businesses', 'families', 'surveys']
+    """
+    if word.endswith("y") and word[-2:-1] not in ("a", "e", "o", "u"):
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
 
 
 def _describe_public_use(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> str:

@@ -9,6 +9,7 @@ import math
 from statistics import NormalDist
 
 from populace.core.number_format import format_percent_bound
+from populace.core.spine import ROOT
 from populace.privacy.accounting.privacy_loss import Currency, cap
 from populace.privacy.ledger.run_record import RunRecord
 from populace.schema.unit import Neighbours, PrivacyUnit
@@ -29,6 +30,8 @@ def bound_membership_power(record: RunRecord, *, false_positives: float = FALSE_
     kept, slack = record.guarantee
     currency, most = cap(kept, slack - record.keys)
     if currency is Currency.GDP:
+        # What a privacy loss distribution keeps is less than its Gaussian curve needs: that curve is bounded by prices.
+        most = max(most, record.used)
         normal = NormalDist()
         keys = float(record.keys)
         alarms = false_positives / (1 - keys)
@@ -45,10 +48,11 @@ def describe_membership_test(unit: PrivacyUnit, *, power: float) -> str:
     >>> describe_membership_test(PrivacyUnit(name="person"), power=0.072)  # doctest: +ELLIPSIS
     'A membership test with a 5 % false-positive rate has at most 7.2 % power (a random guess: 5 %). This holds ...'
     """
-    if unit.neighbours is Neighbours.REPLACE_ONE:
-        question = f"which of two versions of one {unit.word} is in the data"
-    else:
+    if unit.neighbours is Neighbours.ADD_REMOVE:
         question = f"whether one given {unit.word} is in the data"
+    else:
+        place = "" if unit.within in (None, ROOT) else f" in the same {unit.within}"
+        question = f"which of two versions of one {unit.word}{place} is in the data"
     return (
         f"A membership test with a 5 % false-positive rate has at most {format_percent_bound(power)} power (a random "
         f"guess: 5 %). This holds for every test of {question}, by anybody who knows all other rows and this whole "

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
 from populace.core.number_format import format_exact
+from populace.core.spine import ROOT
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.run_record import RunRecord
@@ -43,6 +44,10 @@ from populace.schema.unit import Neighbours
 # them raises it, and freezes releases of the new format: tests/golden/releases/make.py.
 RELEASE_FORMAT = 3
 REHEARSAL_STAMP = "REHEARSAL – noise was repeatable; not private"
+BY_DISTRIBUTION = (
+    "ε was computed from the privacy loss distribution of the discrete Gaussian noise that was drawn, for a plan fixed "
+    "before the first answer. What the plan did not need was given back to the account."
+)
 # Above this, or above a tenth of one row, δ is flagged.
 MAX_USUAL_DELTA = Fraction(1, 10**5)
 
@@ -113,6 +118,9 @@ class Statement(TypedDict):
     delta_exact: str
     delta_parts: NotRequired[DeltaParts]
     neighbours: str
+    within: NotRequired[str]
+    invariants: NotRequired[list[str]]
+    accounting: NotRequired[str]
     unit: str
     rows_per_unit: int
     id: str | None
@@ -170,7 +178,11 @@ def compute_statement(
         id=record.unit.id,
         dataset=record.dataset,
         method=record.method,
-        total=TotalLine(rows=rows, origin=rows_from.value, text=describe_total(rows, rows_from, selection)),
+        total=TotalLine(
+            rows=rows,
+            origin=rows_from.value,
+            text=describe_total(rows, rows_from, selection, exact=record.unit.within is not None),
+        ),
         found=found,
         reading=describe_membership_test(record.unit, power=found),
         warnings=[
@@ -204,6 +216,11 @@ def compute_statement(
         statement["workload"] = record.workload
     if record.public is not None:
         statement["public"] = record.public.to_json()
+    if record.unit.within is not None:
+        statement["within"] = record.unit.within
+        statement["invariants"] = list(dict.fromkeys(totals.level for totals in record.invariants))
+    if record.by_distribution:
+        statement["accounting"] = BY_DISTRIBUTION
     if selection is not None:
         statement["where"] = describe_selection(selection)
         statement["warnings"] += warn_of_rare_rows(selection)
@@ -243,10 +260,11 @@ def describe_guarantee(statement: Statement) -> str:
     guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
     unit = f"any one {statement['unit']}{rows}"
-    if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
-        change = f"had {unit} been replaced by another"
-    else:
+    if statement["neighbours"] == Neighbours.ADD_REMOVE.value:
         change = f"had {unit} been added to the data or removed"
+    else:
+        within = statement.get("within", ROOT)
+        change = f"had {unit} been replaced by another{'' if within == ROOT else f' in the same {within}'}"
     if statement["found"] >= MIN_UNPROTECTED_POWER:
         likely = "This is hardly a protection: the results could have been very different"
     elif statement["found"] >= MIN_WEAK_POWER:

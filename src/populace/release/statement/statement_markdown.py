@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from populace.core.marginals import Marginal
 from populace.core.number_format import format_number, format_percent
+from populace.core.spine import ROOT
+from populace.measurements.exact_counts import describe_totals
 from populace.methods.registry import METHODS
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.cost import summarize_spends
+from populace.release.statement.limitations import plural_of
 from populace.release.statement.statement import Statement, describe_guarantee
 
 MAX_NAMES = 20
@@ -57,7 +60,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         "## Privacy budget",
         "",
         f"The whole budget was booked in the ledger before a row was read. Its questions used "
-        f"{format_percent(statement['used']['share'])} of it; the guarantee above is for all of it. "
+        f"{format_percent(statement['used']['share'])} of it{_accounting(statement)} "
         f"Noise is the 95 % margin of error of one {answer}; the noise distribution is in parentheses.",
         "",
         "| question | noise | share of the budget |",
@@ -96,8 +99,9 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
     yield "privacy loss ε", statement["epsilon_exact"]
     yield "failure probability δ", statement["delta_exact"] + _parts(statement)
     yield "protected unit", _escape(_unit(statement))
-    change = {"add-remove": "more or less", "replace-one": "replaced by another"}[statement["neighbours"]]
-    yield "neighbouring tables", f"one {_escape(statement['unit'])} {change}"
+    yield "neighbouring tables", _escape(_neighbours(statement))
+    if statement.get("invariants"):
+        yield "published exactly", _escape(", ".join(map(describe_totals, statement["invariants"])))
     yield "account in the ledger", _escape(statement["dataset"])
     yield "method", _escape(statement["method"])
     if "workload" in statement:
@@ -111,6 +115,24 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
         yield "only rows where", _escape(statement["where"]["condition"])
     if "implicates" in statement:
         yield "implicates", f"{statement['implicates']['tables']} tables of so many rows each"
+
+
+def _accounting(statement: Statement) -> str:
+    """Return what the guarantee is for: all that was booked, or what a plan fixed in advance kept of it."""
+    kept = statement.get("accounting")
+    return f". {kept}" if kept else "; the guarantee above is for all of it."
+
+
+def _neighbours(statement: Statement) -> str:
+    """Return which two tables are neighbours."""
+    unit = f"one {statement['unit']}"
+    if "within" not in statement:
+        change = {"add-remove": "more or less", "replace-one": "replaced by another"}[statement["neighbours"]]
+        return f"{unit} {change}"
+    within = statement["within"]
+    if within == ROOT:
+        return f"as many {plural_of(statement['unit'])}; {unit} replaced by another"
+    return f"as many {plural_of(statement['unit'])} in every {within}; {unit} replaced by another within a {within}"
 
 
 def _domains(statement: Statement) -> Iterator[str]:
@@ -175,11 +197,14 @@ def _unit(statement: Statement) -> str:
 
 def _rows(statement: Statement) -> str:
     total = statement["total"]
+    exact = "within" in statement and "where" not in statement
+    real = f"the real number is {'not ' if exact else ''}protected"
     words = {
-        "noisy": "a noisy count; the real number is protected",
-        "noisy, and cut to what memory holds": "as many as memory held; the real number is protected",
-        "chosen by the curator": "chosen by the curator; the real number is protected",
+        "noisy": f"a noisy count; {real}",
+        "noisy, and cut to what memory holds": f"as many as memory held; {real}",
+        "chosen by the curator": f"chosen by the curator; {real}",
         "declared public": "declared public, not protected",
+        "published exactly": "the exact total, which is published and not protected",
     }
     return f"{format_number(total['rows'])} ({words[total['origin']]})"
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from populace.core.untrusted_files import altered_error, read_parquet
 from populace.inference.gls.count_intervals import intervals
+from populace.measurements.exact_counts import is_same_question, level_marginal
 from populace.measurements.measurements import Measurements, describe_marginals
 from populace.privacy.accounting.mechanisms import (
     WHOLE_ROWS,
@@ -20,6 +21,7 @@ from populace.privacy.accounting.mechanisms import (
     ExponentialCount,
     PartitionSelection,
 )
+from populace.privacy.ledger.exact_totals import ExactTotals
 from populace.privacy.ledger.run_record import RunRecord
 from populace.schema.columns.column import Origin
 from populace.schema.columns.unknown_columns import as_declared
@@ -31,7 +33,7 @@ _INTERVAL_COLUMNS = ("estimate", "low", "high")
 
 
 def check_measurements_paid(measurements: Measurements) -> str:
-    """Every measured marginal has a booked answer with just its noise."""
+    """Every measured marginal has a booked answer with just its noise; those without noise are booked totals."""
     booked: Counter[Fraction] = Counter()
     for charged in measurements.record.spends:
         spend = charged.spend
@@ -39,7 +41,9 @@ def check_measurements_paid(measurements: Measurements) -> str:
             spend.mechanism, DiscreteGaussian | DiscreteLaplace | ExponentialCount
         ):
             booked[spend.mechanism.variance] += spend.answers
-    measured = Counter(item.variance for item in measurements.items)
+    noisy = [item for item in measurements.items if item.variance]
+    check_exact_totals(measurements)
+    measured = Counter(item.variance for item in noisy)
     if measured - booked:
         raise altered_error("a measurement has noise that was not booked")
     released = measurements.released_rows
@@ -58,6 +62,24 @@ def check_measurements_paid(measurements: Measurements) -> str:
         raise altered_error("a row was told that is not above the threshold")
     rows = "" if released is None else f", {len(released.counts)} different rows"
     return f"{describe_marginals(item.marginal for item in measurements.items)}{rows}: all booked with their noise"
+
+
+def check_exact_totals(measurements: Measurements) -> None:
+    """Refuse exact counts that were not booked, or on which the neighbours of the run need not agree.
+
+    The relation is the schema's: the record names the units whose totals are exact by a digest of them.
+    """
+    schema, record = measurements.schema, measurements.record
+    if ExactTotals.of(schema) != record.exact or schema.unit != record.unit:
+        raise altered_error("the record is for other exact totals, or other neighbours, than the schema")
+    booked = {totals.level: level_marginal(schema, totals.level) for totals in record.invariants}
+    exact = [item.marginal for item in measurements.items if not item.variance]
+    for marginal in exact:
+        if not any(is_same_question(marginal, each) for each in booked.values()):
+            raise altered_error("exact counts are published that were not booked")
+    for level, marginal in booked.items():
+        if not any(is_same_question(marginal, each) for each in exact):
+            raise altered_error(f"the exact totals by {level} were booked and are not there")
 
 
 def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
