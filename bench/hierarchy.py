@@ -3,7 +3,7 @@
     python bench/hierarchy.py [--seeds 10]
 
 Two spines: voting districts of 46 states, and the blocks of Rhode Island (shared/data beside the checkout), with 8 race
-and 2 age groups. Every level measures the total, both columns and all 16 cells, with exact integer Gaussian noise of the
+and 2 age groups. Every level measures the total, both columns and all 16 cells, with integer Gaussian noise of the
 variances that the library itself allots: at the budget of the 2020 census (ρ = 2.556, δ = 1e-10) and at ε = 1, without
 and with exact totals of states (neighbours are then replaced, which doubles variances), and with a structural zero.
 Compared at each level, by the mean absolute error of the total of a unit and of its cells, over several seeds:
@@ -34,7 +34,7 @@ import resource
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
@@ -43,17 +43,23 @@ import numpy as np
 import pandas as pd
 from error import SHARED
 
-from populace.core.marginals import Domain, Marginal
+from populace.core.marginals import Domain
 from populace.core.spine import Spine
 from populace.inference.hierarchy.hierarchy_estimates import estimate_hierarchy
-from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
+from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries
 from populace.inference.hierarchy.integer_tables import integer_tables
-from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy, constraints_of
+from populace.inference.hierarchy.measured_hierarchy import (
+    MeasuredHierarchy,
+    level_marginal,
+    require_geography,
+)
+from populace.measurements.measurements import Measurement
 from populace.methods.topdown.level_budget import LevelBudget
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.geocodes import Geography
+from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 DOMAIN = Domain({"race": 8, "age": 2})
@@ -61,6 +67,17 @@ BUDGETS = {"ρ = 2.556": (Fraction("16.464"), Fraction("1e-10")), "ε = 1": (Fra
 WAYS = ("measured", "own", "own, top", "unbiased", "published")
 # Nobody of the sixth race is under 18: these people are counted with the eighth.
 ZERO, INSTEAD = (5, 1), (7, 1)
+COLUMNS = """
+[columns.race]
+kind = "categorical"
+values = ["white", "black", "hisp", "aian", "asian", "nhpi", "other", "two"]
+other = "two"
+[columns.age]
+kind = "categorical"
+values = ["18plus", "under18"]
+other = "18plus"
+"""
+ZEROS = "[[zeros]]\nwhen = \"race == 'nhpi' and age == 'under18'\"\nelse = { race = 'two' }\n"
 # Rounding leaves so much of a deviation that is 0.
 CLOSE = 1e-4
 # Hundreds of errors are compared: by chance one is larger by this many standard errors in one run of ten.
@@ -74,8 +91,14 @@ class Census:
     """A geography and the true counts of every level, (units, race, age)."""
 
     name: str
-    geography: Geography
+    schema: Schema
+    zeroed: Schema
+    """The schema with a structural zero."""
     truth: tuple[np.ndarray, ...]
+
+    @property
+    def geography(self) -> Geography:
+        return require_geography(self.schema)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +122,8 @@ def read(name: str, *, levels: Sequence[str]) -> Census:
     truth = [table.drop(columns=levels).to_numpy(dtype=np.int64).reshape(-1, 8, 2)]
     for level in range(geography.spine.depth - 1, 0, -1):
         truth.insert(0, np.asarray(geography.spine.sum_children(truth[0], level=level)))
-    return Census(name=name, geography=geography, truth=tuple(truth))
+    schema, zeroed = (replace(Schema.parse(text), geography=geography) for text in (COLUMNS, COLUMNS + ZEROS))
+    return Census(name=name, schema=schema, zeroed=zeroed, truth=tuple(truth))
 
 
 def with_zero(census: Census) -> Census:
@@ -107,7 +131,7 @@ def with_zero(census: Census) -> Census:
     for table in truth:
         table[:, *INSTEAD] += table[:, *ZERO]
         table[:, *ZERO] = 0
-    return Census(name=census.name, geography=census.geography, truth=truth)
+    return replace(census, truth=truth)
 
 
 def measure(census: Census, case: Case, *, seed: int) -> MeasuredHierarchy:
@@ -116,28 +140,17 @@ def measure(census: Census, case: Case, *, seed: int) -> MeasuredHierarchy:
     exact = () if case.exact is None else (geography.spine.levels.index(case.exact),)
     unit = PrivacyUnit(neighbours=Neighbours.REPLACE_ONE if exact else Neighbours.ADD_REMOVE)
     budget = Budget.of(*BUDGETS[case.budget], unit=unit)
-    queries: list[list[MeasuredQuery]] = [[] for _ in geography.spine.levels]
-    noisy: list[list[np.ndarray]] = [[] for _ in geography.spine.levels]
+    items = [
+        Measurement(level_marginal(geography, level, ()), census.truth[level].sum(axis=(1, 2)), Fraction(0))
+        for level in exact
+    ]
     for asked in LevelBudget.default(DOMAIN, geography).allocate(geography, exact=exact):
         mechanism = budget.measure_noise(asked.share, marginals=1)
         lost = tuple(1 + i for i, name in enumerate(DOMAIN) if name not in asked.query.clique)
-        noisy[asked.level].append(noise.add(census.truth[asked.level].sum(axis=lost), mechanism=mechanism))
-        queries[asked.level].append(
-            MeasuredQuery(marginal=Marginal(asked.query.clique), variance=mechanism.variance)
-        )
-    possible = np.ones((8, 2), dtype=bool)
-    possible[ZERO] = not case.zero
-    plan = HierarchyPlan(
-        spine=geography.spine,
-        domain=DOMAIN,
-        levels=tuple(
-            LevelQueries(queries=tuple(asked), has_exact_total=number in exact)
-            for number, asked in enumerate(queries)
-        ),
-        possible=possible,
-    )
-    totals = {number: census.truth[number].sum(axis=(1, 2)) for number in exact}
-    return MeasuredHierarchy(geography=geography, plan=plan, noisy=tuple(map(tuple, noisy)), totals=totals)
+        counts = noise.add(census.truth[asked.level].sum(axis=lost), mechanism=mechanism)
+        marginal = level_marginal(geography, asked.level, asked.query.clique)
+        items.append(Measurement(marginal, counts if asked.level else counts[0], mechanism.variance))
+    return MeasuredHierarchy.of(census.zeroed if case.zero else census.schema, items)
 
 
 def estimate_alone(found: MeasuredHierarchy, level: int) -> tuple[np.ndarray, float, float]:
@@ -187,13 +200,15 @@ def run(census: Census, case: Case, *, seeds: int) -> Totals:
         kept.table_seconds.append(time.process_time() - begun)
         alone = [estimate_alone(found, level) for level in range(depth)]
         own = integer_tables(
-            [cells for cells, _, _ in alone], constraints=constraints_of(plan), totals=found.totals
+            [cells for cells, _, _ in alone], constraints=found.constraints, totals=found.totals
         )
-        kept.faults += count_faults(found, tables, census, case) + count_faults(found, own, census, case)
+        kept.faults += count_faults(found, tables, case) + count_faults(found, own, case)
         finest = max(plan.exact_levels, default=-1)
         for level in range(depth):
             truth, noisy = census.truth[level], found.noisy[level]
-            asked = {q.marginal.clique: (n, q) for n, q in zip(noisy, plan.levels[level].queries, strict=True)}
+            asked = {
+                q.marginal.clique: (n, q) for n, q in zip(noisy, plan.levels[level].queries, strict=True)
+            }
             known = level <= finest
             total = truth.sum(axis=(1, 2)) if known else asked[()][0]
             ways = {
@@ -223,7 +238,7 @@ def run(census: Census, case: Case, *, seeds: int) -> Totals:
     return kept
 
 
-def count_faults(found: MeasuredHierarchy, tables: Sequence[np.ndarray], census: Census, case: Case) -> int:
+def count_faults(found: MeasuredHierarchy, tables: Sequence[np.ndarray], case: Case) -> int:
     """Count exact totals that differ, structural zeros and negative numbers, and tables that children miss."""
     spine = found.plan.spine
     faults = sum(int((table < 0).sum()) for table in tables)
@@ -238,7 +253,7 @@ def is_worse(kept: Totals, level: int, what: str, *, way: str, than: str) -> boo
     """Say whether errors are larger by more than their standard errors explain over the seeds."""
     gaps = np.array(kept.errors[level, way, what]) - np.array(kept.errors[level, than, what])
     spread = gaps.std(ddof=1) / len(gaps) ** 0.5 if len(gaps) > 1 else np.inf
-    return bool(gaps.mean() > MAX_STANDARD_ERRORS * spread + 1e-9)
+    return bool(gaps.mean() > MAX_STANDARD_ERRORS * spread + CLOSE)
 
 
 def show(census: Census, case: Case, kept: Totals) -> int:
@@ -246,7 +261,11 @@ def show(census: Census, case: Case, kept: Totals) -> int:
     spine, missed = census.geography.spine, kept.faults
     print(f"\n{census.name}, {case}: {len(kept.table_seconds)} seeds")
     for what in ("totals", "cells"):
-        print(f"  {what:12}   units" + "".join(f"{way:>18}" for way in WAYS) + "   exact deviation of unbiased / own")
+        print(
+            f"  {what:12}   units"
+            + "".join(f"{way:>18}" for way in WAYS)
+            + "   exact deviation of unbiased / own"
+        )
         for level, name in enumerate(spine.levels):
             line = f"  {name:12}{spine.units(level):>8,}"
             for way in WAYS:
@@ -255,7 +274,9 @@ def show(census: Census, case: Case, kept: Totals) -> int:
             ours, own, measured = (
                 kept.deviations[level, way, what] for way in ("unbiased", "own", "measured")
             )
-            stars = [way for way in ("measured", "own") if is_worse(kept, level, what, way="unbiased", than=way)]
+            stars = [
+                way for way in ("measured", "own") if is_worse(kept, level, what, way="unbiased", than=way)
+            ]
             stars += ["own, top"] if is_worse(kept, level, what, way="published", than="own, top") else []
             inner = 0 < level < spine.depth - 1
             if ours > min(own, measured) + CLOSE or (inner and own > CLOSE and not ours < own):

@@ -127,7 +127,9 @@ paths = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(paths, st.data())
-def test_encoding_and_decoding_are_inverse_and_spines_fit(units: list[tuple[str, ...]], data: st.DataObject) -> None:
+def test_encoding_and_decoding_are_inverse_and_spines_fit(
+    units: list[tuple[str, ...]], data: st.DataObject
+) -> None:
     geography = Geography.of_paths(units, levels=LEVELS)
     assert geography.paths() == sorted(units)
     every = np.arange(len(units))
@@ -142,7 +144,9 @@ def test_encoding_and_decoding_are_inverse_and_spines_fit(units: list[tuple[str,
     }
     (unit,) = geography.encode(drawn)
     texts = [
-        values[code] if (code := int(drawn[level][0])) < len(values := geography.columns[level].values) else None
+        values[code]
+        if (code := int(drawn[level][0])) < len(values := geography.columns[level].values)
+        else None
         for level in LEVELS
     ]
     known = [path for path in geography.paths() if list(path[:1]) == texts[:1]]
@@ -157,7 +161,8 @@ def test_a_schema_comes_back_from_toml_with_its_units(units: list[tuple[str, ...
     schema = schema_with(units)
     again = Schema.parse(schema.to_toml())
     assert again == schema
-    assert again.geography is not None and schema.geography is not None
+    assert again.geography is not None
+    assert schema.geography is not None
     assert again.geography.digest == schema.geography.digest
     assert again.to_toml() == schema.to_toml()
 
