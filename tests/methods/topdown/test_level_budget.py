@@ -154,7 +154,10 @@ def test_digests_tell_budgets_apart() -> None:
         ('[[queries]]\ncolumns = ["sex"]\n', "does not measure all columns together"),
         ('[[queries]]\ncolumns = ["sex", "age"]\nshare = 0\n', "does not measure all columns together"),
         ('[[queries]]\ncolumns = ["sex", "age"]\nlevels = ["county"]\n', "all columns together"),
-        ('[[queries]]\ncolumns = ["sex", "age"]\ncoarse = { age = ["0..4", "5.."] }\n', "all columns together"),
+        (
+            '[[queries]]\ncolumns = ["sex", "age"]\ncoarse = { age = ["0..4", "5.."] }\n',
+            "all columns together",
+        ),
         ('[[queries]]\ncolumns = ["sex", "aeg"]\n', "'aeg'"),
         ('[[queries]]\ncolumns = ["sex", "county"]\n', "'county'"),
         ('[[queries]]\ncolumns = ["sex", "age", "geocode"]\n', "'geocode'"),
