@@ -2,7 +2,7 @@
 
     python bench/hierarchy_coverage.py [RUNS]
 
-Whole runs of `topdown` on a made-up population of four levels, 87 blocks and 8 cells: its own budget, noise and estimates.
+Whole runs of `topdown` on a made-up population of four levels, 87 blocks and 8 cells, with its own budget and noise.
 Intervals reach 1.96 standard deviations to both sides; the standard deviations are those of the estimates. Areas are
 200 random sets of blocks that are no units. Counts that are known exactly are left out. Variances that are halved or
 doubled stand below, as a check of the check.
