@@ -7,8 +7,9 @@ those of a large state. Noisy counts are views of one array: what reading them t
 runs in a process of its own. Before it single steps: drawing noise, the estimate, rounding to integers from the top
 down, and writing counts of blocks. CPU seconds of one core. Nothing here is private.
 
-Claim: the time per block is constant within a factor 1.5 from 10,000 to 300,000 blocks, at most 0.5 CPU seconds per
-1,000, and the peak stays below 8 GiB and grows by less than a twentieth of what all estimates would take.
+Claim: the time per block does not grow: no size takes more than 1.25 times as long per block as a smaller one, and none
+more than 0.5 CPU seconds per 1,000. The peak stays below 8 GiB, and from the first size to the last it grows by less
+than a twentieth of what all estimates would take.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ DOMAIN = Domain({"housing": 8, "age": 2, "ethnicity": 2, "race": 63})
 SIZES = (10_000, 30_000, 100_000, 300_000)
 EXACT_LEVEL = 1
 SMALL = 2_000
-MOST_SECONDS, MOST_GIB, MOST_RATIO = 0.5, 8, 1.5
+MOST_SECONDS, MOST_GIB, MOST_GROWTH = 0.5, 8, 1.25
 
 
 def random_spine(units: tuple[int, ...], *, rng: np.random.Generator) -> Spine:
@@ -123,11 +124,8 @@ def grow(most: int) -> int:
             f"{after:.2f} after; all estimates would take {whole:.1f} GiB",
             flush=True,
         )
-        missed += rates[-1] > MOST_SECONDS or after > MOST_GIB
-        missed += after - peaks[0] > whole / 20
-    ratio = max(rates) / min(rates)
-    print(f"slowest size / fastest: {ratio:.2f}")
-    return missed + (ratio > MOST_RATIO)
+        missed += rates[-1] > MOST_SECONDS or after > MOST_GIB or rates[-1] > MOST_GROWTH * min(rates)
+    return missed + (peaks[-1] - peaks[0] > whole / 20)
 
 
 def timed(work: Callable[[], object]) -> tuple[float, object]:
