@@ -1,6 +1,6 @@
 """Intervals of unbiased estimates of a hierarchy hold the truth as often as they say, at every level and off the spine.
 
-200 runs with seeds 1 … 200 of rehearsed noise. Of all four cases together a right estimator is rejected with a
+200 runs with seeds 1 … 200 of rehearsed noise. Of all cases together a right estimator is rejected with a
 probability of about 5e-3: 1e-3 for the groups of each case, corrected for their number, and less for those that are
 pooled. Variances that are halved or doubled are rejected.
 """
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import pytest
 
+from populace.core.limits import Limits
+from populace.inference.hierarchy import hierarchy_estimates
+from populace.inference.hierarchy.effect_filter import EffectFilter
 from tests.helpers.hierarchy_runs import RunCase, cover, run
 
 CASES = [
@@ -29,6 +32,19 @@ def test_intervals_hold_the_truth_at_every_level_and_off_the_spine(case: RunCase
     }
     large = {name: share for name, share in pooled.items() if found.cells.get(name, 999) > 20}
     assert all(abs(share - 0.95) < 0.015 for share in large.values()), large
+    assert found.strange() == []
+
+
+@pytest.mark.slow
+def test_zeros_that_are_set_aside_until_the_end_have_exact_variances_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a unit has too many cells for dense matrices."""
+    monkeypatch.setattr(hierarchy_estimates, "LIMITS", Limits(max_dense_cells=1))
+    case = RunCase(invariants=("county",), zero=True)
+    assert isinstance(run(case, seed=1).form, EffectFilter)
+    found = cover(case, runs=200)
+    assert abs(found.pooled()["block cells"] - 0.95) < 0.015
     assert found.strange() == []
 
 
