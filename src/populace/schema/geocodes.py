@@ -46,8 +46,12 @@ class Geography:
 
     @classmethod
     def of_paths(cls, paths: Sequence[Sequence[str]], *, levels: Sequence[str]) -> Geography:
-        """Return the geography of smallest units that are named by the ids of all levels, widest first."""
+        """Return the geography of smallest units that are named by the ids of all levels, widest first.
+
+        Blanks around an id do not count, as in the cells of a table.
+        """
         _check_levels(levels)
+        paths = [tuple(text.strip() for text in path) for path in paths]
         if not paths:
             raise SchemaError("[geography] has no units.", hint="list every smallest unit of the spine")
         if len(paths) > LIMITS.max_units:
@@ -55,7 +59,7 @@ class Geography:
                 f"[geography] has {len(paths)} units; {LIMITS.max_units} is the most.",
                 hint="release one state or region after the other",
             )
-        if len(set(map(tuple, paths))) < len(paths):
+        if len(set(paths)) < len(paths):
             raise SchemaError("[geography] lists a unit twice.", hint="give one row per smallest unit")
         if any(len(path) != len(levels) for path in paths):
             raise SchemaError(

@@ -174,3 +174,46 @@ def test_rows_whose_numbers_would_go_once_around_are_told_apart() -> None:
     rows, counts = MemoryEngine(dict(zip(names, held, strict=True)), domain=domain).tally()
     assert rows.tolist() == [[0, 0, 0], [0, 2**30, 7], [2**30, 0, 0]]
     assert counts.tolist() == [2, 1, 1]
+
+
+@given(tables(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_rows_that_stand_for_several_units_count_as_if_each_were_written_out(table, data):
+    """Counts of every clique, grouped or not, in one chunk or many, and the rows that occur."""
+    codes, domain = table
+    rows = len(next(iter(codes.values())))
+    frequencies = np.array(data.draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows)), np.int64)
+    expanded = {name: np.repeat(column, frequencies) for name, column in codes.items()}
+    cliques = [clique for size in range(len(domain) + 1) for clique in combinations(domain, size)]
+    marginals = [Marginal(clique) for clique in cliques]
+    wide = [name for name, size in domain.items() if size > 1]
+    for name in wide[:1]:
+        grouping = Grouping(name, tuple(code % 2 for code in range(domain[name])))
+        marginals += [Marginal(clique, (grouping,)) for clique in cliques if name in clique]
+    plain = MemoryEngine(expanded, domain=domain)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "CHUNK", data.draw(st.sampled_from([3, memory.CHUNK])))
+        counted = MemoryEngine(codes, frequencies, domain=domain)
+        if data.draw(st.booleans()):
+            counted.prepare(marginals[::2], memory=1 << 20)
+        found = counted.counts(marginals)
+    for one, other in zip(found, plain.counts(marginals), strict=True):
+        assert one.dtype == np.int64
+        assert one.tolist() == other.tolist()
+    for one, other in zip(counted.tally(), plain.tally(), strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_sums_of_large_frequencies_are_exact():
+    """A sum in floats would round 2⁵³ + 1, and hide or double one unit."""
+    codes, domain = {"a": np.array([0, 0, 1], np.uint8)}, Domain({"a": 2})
+    counts = MemoryEngine(codes, np.array([2**53, 1, 3]), domain=domain).counts(
+        [Marginal(("a",)), Marginal(())]
+    )
+    assert [each.tolist() for each in counts] == [[2**53 + 1, 3], 2**53 + 4]
+
+
+def test_codes_outside_their_domain_are_refused_with_frequencies_too():
+    engine = MemoryEngine({"a": np.array([0, 3], np.uint8)}, np.array([1, 0]), domain=Domain({"a": 3}))
+    with pytest.raises(IndexError, match="outside"):
+        engine.counts([Marginal(("a",))])

@@ -46,7 +46,7 @@ class LevelQuery:
 class LevelBudget:
     """Shares of the levels, by name, and of the queries within each level. They need not add up to 1.
 
-    A level that is not named has no share, and is not measured.
+    A level that is not named has no share. What has no share is not measured.
 
     >>> geography = Geography.of_paths([("A", "1"), ("B", "1")], levels=("county", "tract"))
     >>> budget = LevelBudget.default(Domain({"race": 8, "age": 2}), geography)
@@ -82,7 +82,9 @@ class LevelBudget:
             queries = [
                 query
                 for query in self.queries
-                if (not query.levels or name in query.levels) and (query.clique or number > finest)
+                if query.share > 0
+                and (not query.levels or name in query.levels)
+                and (query.clique or number > finest)
             ]
             if self.levels.get(name) and queries:
                 asked.append((number, self.levels[name], queries))
@@ -116,6 +118,7 @@ class LevelBudget:
         smallest = known[-1]
         detailed = any(
             set(query.clique) == set(columns)
+            and query.share > 0
             and not query.groupings
             and (not query.levels or smallest in query.levels)
             for query in self.queries
