@@ -28,9 +28,11 @@ from populace.core.untrusted_files import (
     require_int,
     require_text,
 )
+from populace.measurements.level_queries import describe_levels
 from populace.measurements.public_marginals import PublicMarginals
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
+from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
 
 Numbers = npt.NDArray[np.float64]
@@ -185,10 +187,17 @@ class Measurements:
         epsilon, delta = (format_short_up(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
-            f"Measurements of “{self.record.dataset}”: {describe_marginals(item.marginal for item in self.items)}"
+            f"Measurements of “{self.record.dataset}”: {self.describe()}"
             f"{'' if self.released_rows is None else f', {len(self.released_rows.counts)} different rows'}\n"
             f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
+
+    def describe(self) -> str:
+        """Return what was measured as people say it: marginals, or queries of the levels of a geography."""
+        marginals = [item.marginal for item in self.items]
+        if self.schema.geography is not None:
+            return describe_levels(marginals, self.schema.geography)
+        return describe_marginals(marginals)
 
     @cached_property
     def digest(self) -> str:
@@ -241,7 +250,7 @@ class Measurements:
             "schema_digest": self.schema.digest,
             "schema": self.schema.to_toml(),
             "record": self.record.to_json(),
-            "groupings": [{"column": g.column, "groups": list(g.groups)} for g in groupings],
+            "groupings": [_grouping_to_json(grouping, schema=self.schema) for grouping in groupings],
             "marginals": [
                 {
                     "columns": list(item.marginal.clique),
@@ -262,10 +271,7 @@ class Measurements:
         document = read_stage(folder, files=FILES, form=FORMAT, verb="measure")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
             schema = Schema.parse(require_text(document["schema"]), released=True)
-            groupings = [
-                Grouping(require_text(g["column"]), tuple(map(require_int, g["groups"])))
-                for g in document["groupings"]
-            ]
+            groupings = [_grouping_from_json(each, schema=schema) for each in document["groupings"]]
             marginals = [
                 Marginal(
                     tuple(map(require_text, entry["columns"])),
@@ -301,6 +307,24 @@ class Measurements:
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
         return cls(schema=schema, items=items, record=record, released_rows=rows, public=public)
+
+
+def _grouping_to_json(grouping: Grouping, *, schema: Schema) -> dict[str, Any]:
+    """Return a grouping as plain JSON; that of the units of a level by the level's name, for the schema has the rest."""
+    if schema.geography is not None and grouping.label in schema.geography.levels:
+        return {"column": GEOCODE, "level": grouping.label}
+    return {"column": grouping.column, "groups": list(grouping.groups)}
+
+
+def _grouping_from_json(document: Mapping[str, Any], *, schema: Schema) -> Grouping:
+    if "level" not in document:
+        return Grouping(require_text(document["column"]), tuple(map(require_int, document["groups"])))
+    if schema.geography is None:
+        raise ValueError("a level without a geography")
+    found = schema.geography.grouping(schema.geography.spine.levels.index(document["level"]))
+    if found is None:
+        raise ValueError("the smallest units are not grouped")
+    return found
 
 
 def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:

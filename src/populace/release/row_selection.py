@@ -75,19 +75,21 @@ class ImplicatesLine(TypedDict):
     text: str
 
 
-def describe_total(rows: int, rows_from: RowCountOrigin, selection: RowSelection | None) -> str:
-    """Return the number of synthetic rows as a statement tells it."""
+def describe_total(
+    rows: int, rows_from: RowCountOrigin, selection: RowSelection | None, *, of: str = "synthetic rows"
+) -> str:
+    """Return the number of synthetic rows, or of the units that they stand for, as a statement tells it."""
     if rows_from is RowCountOrigin.NONE:
         return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
-    of = "" if selection is None else " of the rows that meet the condition"
+    among = "" if selection is None else " of the rows that meet the condition"
     words = {
-        RowCountOrigin.NOISE: f"is a noisy count{of}; the real number is protected",
+        RowCountOrigin.NOISE: f"is a noisy count{among}; the real number is protected",
         RowCountOrigin.MEMORY: "is limited by memory: the noisy count was larger, and is mostly noise. The real number "
         "is protected",
         RowCountOrigin.TOTALS: "is declared public in the schema and not protected",
         RowCountOrigin.CURATOR: "was chosen by the curator; the real number is protected",
     }
-    return f"The number of synthetic rows, {format_number(rows)}, {words[rows_from]}."
+    return f"The number of {of}, {format_number(rows)}, {words[rows_from]}."
 
 
 def describe_selection(selection: RowSelection) -> SelectionLine:

@@ -27,6 +27,8 @@ from populace.schema.hints import quote_names, suggest
 from populace.schema.toml_table import TomlTable
 
 GEOCODE = "geocode"
+# The names of columns in the files of a release of a geography, beside those of levels and cells.
+FILE_COLUMNS = ("level", "query", "unbiased", "margin", "published", "value", "variance")
 _MARK = "|"
 
 
@@ -110,10 +112,15 @@ class Geography:
 
     def level_codes(self, level: str) -> Ints:
         """Return the code, in its level's column, of the unit of that level that each smallest unit lies in."""
-        number = self.levels.index(level)
-        places = self.columns[level].places
-        codes = np.array([places[text] for text in self.ids[number]], dtype=np.int64)
-        found: Ints = codes[self.spine.ancestors(number + 1)]
+        return self._level_codes[level]
+
+    @cached_property
+    def _level_codes(self) -> Mapping[str, Ints]:
+        found = {}
+        for number, level in enumerate(self.levels):
+            places = self.columns[level].places
+            codes = np.array([places[text] for text in self.ids[number]], dtype=np.int64)
+            found[level] = codes[self.spine.ancestors(number + 1)]
         return found
 
     def grouping(self, level: int) -> Grouping | None:

@@ -15,6 +15,7 @@ from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates,
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.integer_tables import chain_order, integer_tables
 from populace.inference.hierarchy.table_constraints import TableConstraints
+from populace.measurements.level_queries import place_marginal
 from populace.measurements.measurements import Measurement
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.schema import Schema
@@ -38,7 +39,7 @@ class MeasuredHierarchy:
         noisy: list[list[Counts]] = [[] for _ in geography.spine.levels]
         totals: dict[int, Ints] = {}
         for item in items:
-            level, marginal = _place(item.marginal, geography)
+            level, marginal = place_marginal(item.marginal, geography)
             counts = item.counts if GEOCODE in item.marginal.clique else item.counts[np.newaxis]
             if item.variance == 0:
                 totals[level] = counts
@@ -130,21 +131,3 @@ def level_marginal(geography: Geography, level: int, clique: Clique) -> Marginal
         return Marginal(clique)
     grouping = geography.grouping(level)
     return Marginal((GEOCODE, *clique), () if grouping is None else (grouping,))
-
-
-def _place(marginal: Marginal, geography: Geography) -> tuple[int, Marginal]:
-    """Return the level at which a marginal counts units, and what it counts in each of them."""
-    clique = tuple(name for name in marginal.clique if name != GEOCODE)
-    groupings = tuple(grouping for grouping in marginal.groupings if grouping.column != GEOCODE)
-    if len(clique) == len(marginal.clique):
-        return 0, Marginal(clique, groupings)
-    own = marginal.grouping(GEOCODE)
-    if own is None:
-        return geography.spine.depth - 1, Marginal(clique, groupings)
-    for level in range(1, geography.spine.depth - 1):
-        if np.array_equal(geography.spine.ancestors(level), own.lookup):
-            return level, Marginal(clique, groupings)
-    raise ReleaseError(
-        f"the measurement of {marginal} is of no level of the geography.",
-        hint="use measurements together with the schema they were made under",
-    )
