@@ -25,7 +25,12 @@ from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
 from populace.release.row_selection import RowSelection, expected_row_count
 from populace.release.synthetic_rows import SyntheticRows, draw_tables
-from populace.release.table_files import count_column, find_frame_library, parse_table_format, table_format_like
+from populace.release.table_files import (
+    count_column,
+    find_frame_library,
+    parse_table_format,
+    table_format_like,
+)
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
@@ -206,7 +211,7 @@ def _fit_to_tables(request: RowRequest, *, schema: Schema, total: int | None = N
     if request.where is not None:
         raise UsageError(
             "rows of a geography are released as a whole, so that they add up to its tables.",
-            hint="leave --where out and filter synthetic.* or tables.parquet; `populace area` estimates any set of units",
+            hint="leave --where out and filter the files of the release; `populace area` estimates any set of units",
         )
     return replace(request, rows=None)
 

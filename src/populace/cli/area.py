@@ -16,7 +16,9 @@ UNITS = Option(
     Path,
     required=True,
 )
-BY = Option("--by COLUMNS", "Columns to count by, with commas between them.", default="", shown="the total alone")
+BY = Option(
+    "--by COLUMNS", "Columns to count by, with commas between them.", default="", shown="the total alone"
+)
 OUT = Option("--out FILE", "A .csv or .parquet file to write; it must not exist yet.", Path)
 
 

@@ -186,16 +186,24 @@ def _summarize_origins(schema: Schema) -> str:
 
 def _format_in_full(schema: Schema) -> str:
     """Return the schema as TOML that says every default; it reads back as the same schema."""
+    from populace.core.spine import ROOT
     from populace.schema.writer import format_key, format_table, unit_to_table
 
     table = {
         **({} if schema.dataset is None else {"dataset": schema.dataset}),
         **unit_to_table(schema.unit),
         "neighbours": schema.unit.neighbours.value,
+        **({} if schema.frequency is None else {"frequency": schema.frequency}),
         **({} if schema.max_rows is None else {"max_rows": schema.max_rows}),
     }
     parts = [format_table("table", table) + _describe_absent(TABLE_ABSENT, table)]
-    for name, column in schema.columns.items():
+    if schema.geography is not None:
+        parts.append(format_table("geography", schema.geography.to_table()))
+        parts += [
+            format_table("[invariants]", {"by": [] if level == ROOT else [level]})
+            for level in schema.invariants
+        ]
+    for name, column in schema.declared_columns.items():
         shown = _full_column_table(column)
         parts.append(
             format_table(format_key("columns", name), shown) + _describe_absent(COLUMN_ABSENT, shown)

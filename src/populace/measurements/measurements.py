@@ -310,7 +310,7 @@ class Measurements:
 
 
 def _grouping_to_json(grouping: Grouping, *, schema: Schema) -> dict[str, Any]:
-    """Return a grouping as plain JSON; that of the units of a level by the level's name, for the schema has the rest."""
+    """Return a grouping as plain JSON; that of units by the name of their level, for the schema has the rest."""
     if schema.geography is not None and grouping.label in schema.geography.levels:
         return {"column": GEOCODE, "level": grouping.label}
     return {"column": grouping.column, "groups": list(grouping.groups)}

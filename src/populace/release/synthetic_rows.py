@@ -68,7 +68,9 @@ def count_table(schema: Schema, model: Model, *, rng: np.random.Generator) -> Sy
         for name, code in zip(clique, np.unravel_index(places, counts.shape), strict=True)
     }
     table = TableCodec(schema).decode(codes, rng=rng)
-    return SyntheticRows(table.append_column(str(count_column(schema)), pa.array(counts.ravel()[places])), codes)
+    return SyntheticRows(
+        table.append_column(str(count_column(schema)), pa.array(counts.ravel()[places])), codes
+    )
 
 
 def draw_conditioned_table(

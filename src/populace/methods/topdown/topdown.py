@@ -27,9 +27,12 @@ from populace.methods.method import FitInput, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.topdown.level_budget import LevelBudget, LevelQuery
 from populace.methods.workload import Workload
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
 from populace.schema.geocodes import FILE_COLUMNS
 from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
+
 
 def measure_topdown(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
     """Publish exact totals that are invariant, then count every query in every unit of every level, with noise.
@@ -73,6 +76,7 @@ def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
             f"column {taken[0]!r} has the name of a column of tables.parquet or noisy_measurements.parquet.",
             hint=f"rename it, in the file as well: {quote_names(FILE_COLUMNS)} are taken",
         )
+    _check_counted_values(schema)
     if schema.unit.rows > 1:
         raise UsageError(
             f"the method 'topdown' counts one row per {schema.unit.word}; rows_per_unit is {schema.unit.rows}.",
@@ -98,6 +102,19 @@ def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     )
     check_feasible(constraints_of(plan))
     choose_filter(plan)
+
+
+def _check_counted_values(schema: Schema) -> None:
+    """Refuse bins where released rows are counted: one value would stand for all who are in the bin."""
+    if schema.frequency is None:
+        return
+    for column in schema.variables.values():
+        if isinstance(column, DecimalColumn) or (isinstance(column, StepColumn) and column.binned):
+            raise UsageError(
+                f"column {column.name!r} has bins, and a counted row has one value for all whom it counts.",
+                hint="declare its bins as the values of a categorical column, in the file as well; or give a file with "
+                "one row per unit, and take frequency out of the schema",
+            )
 
 
 TOPDOWN = Method(

@@ -96,7 +96,9 @@ def _read_file(path: Path, *, levels: Sequence[str]) -> pa.Table:
         if path.suffix.lower() in (".parquet", ".pq"):
             return pyarrow.parquet.read_table(path)
         # Ids are texts: 001 is not 1.
-        convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(levels, pa.string()), strings_can_be_null=False)
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(levels, pa.string()), strings_can_be_null=False
+        )
         return pyarrow.csv.read_csv(path, convert_options=convert)
     except FileNotFoundError:
         raise UsageError(f"there is no file {str(path)!r}.", hint="give a file that lists units") from None

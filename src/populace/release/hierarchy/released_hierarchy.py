@@ -1,4 +1,4 @@
-"""The tables of a hierarchical release: unbiased estimates with margins of error, and the integers that are published."""
+"""The tables of a hierarchical release: unbiased estimates with margins of error, and published integers."""
 
 from __future__ import annotations
 
@@ -90,14 +90,19 @@ class ReleasedHierarchy:
         if grouping is None:
             return texts
         ordered = column.levels if isinstance(column, RangeColumn) else 0
-        return [describe_group([int(code) for code in codes], texts, ordered=ordered) for codes in grouping.members]
+        return [
+            describe_group([int(code) for code in codes], texts, ordered=ordered)
+            for codes in grouping.members
+        ]
 
 
 def describe_group(codes: Sequence[int], texts: Sequence[str], *, ordered: int = 0) -> str:
     """Return the values of a group of codes; a stretch of the first, ordered ones by its ends.
 
-    >>> describe_group([0, 2], ["white", "black", "two"]), describe_group([0, 1, 2], ["0", "1", "2", "(empty)"], ordered=3)
-    ('white, two', '0 to 2')
+    >>> describe_group([0, 2], ["white", "black", "two"])
+    'white, two'
+    >>> describe_group([0, 1, 2], ["0", "1", "2", "(empty)"], ordered=3)
+    '0 to 2'
     """
     first, last = codes[0], codes[-1]
     if len(codes) > 1 and last < ordered and last - first == len(codes) - 1:

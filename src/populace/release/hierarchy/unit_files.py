@@ -25,7 +25,9 @@ DECIMALS, TOLERANCE = 3, 0.002
 _ESTIMATED = ("unbiased", "margin")
 
 
-def write_unit_files(released: ReleasedHierarchy, folder: Path, *, measurements: Iterable[Measurement]) -> None:
+def write_unit_files(
+    released: ReleasedHierarchy, folder: Path, *, measurements: Iterable[Measurement]
+) -> None:
     """Write both files of a release; equal measurements and tables give equal bytes."""
     _write(folder / TABLES_FILE, list_unit_tables(released), types=table_types(released))
     _write(folder / NOISY_FILE, list_noisy_counts(released, measurements), types=noisy_types(released))
@@ -101,9 +103,7 @@ def list_unit_tables(released: ReleasedHierarchy) -> Iterator[pa.Table]:
             yield _table(ids | cells | rounded | counts, types, rows=count * len(kept))
 
 
-def list_noisy_counts(
-    released: ReleasedHierarchy, measurements: Iterable[Measurement]
-) -> Iterator[pa.Table]:
+def list_noisy_counts(released: ReleasedHierarchy, measurements: Iterable[Measurement]) -> Iterator[pa.Table]:
     """Yield a row for each level, unit, query and cell of it: the noisy count and the variance of its noise."""
     types = noisy_types(released)
     for item in measurements:
@@ -115,9 +115,7 @@ def list_noisy_counts(
             count = units.stop - units.start
             rows = count * counts.shape[1]
             cells = {
-                name: _repeat_labels(
-                    released.labels(name, marginal.grouping(name)), np.tile(code, count)
-                )
+                name: _repeat_labels(released.labels(name, marginal.grouping(name)), np.tile(code, count))
                 for name, code in zip(marginal.clique, codes, strict=True)
             }
             numbers = {
@@ -134,9 +132,7 @@ def _cell_types(released: ReleasedHierarchy, *more: str) -> dict[str, pa.DataTyp
     return dict.fromkeys(names, pa.string())
 
 
-def _unit_columns(
-    released: ReleasedHierarchy, level: int, units: slice, *, times: int
-) -> dict[str, Array]:
+def _unit_columns(released: ReleasedHierarchy, level: int, units: slice, *, times: int) -> dict[str, Array]:
     """Return the level and the ids of units and of all above them, each so many times."""
     geography = released.geography
     count = (units.stop - units.start) * times
@@ -168,7 +164,10 @@ def _table(columns: Mapping[str, Array], types: Mapping[str, pa.DataType], *, ro
 
 def _write(path: Path, chunks: Iterable[pa.Table], *, types: Mapping[str, pa.DataType]) -> None:
     # Arrow opens only paths that are UTF-8.
-    with path.open("wb") as file, pq.ParquetWriter(file, pa.schema(list(types.items())), compression="zstd") as out:
+    with (
+        path.open("wb") as file,
+        pq.ParquetWriter(file, pa.schema(list(types.items())), compression="zstd") as out,
+    ):
         for chunk in chunks:
             out.write_table(chunk)
 

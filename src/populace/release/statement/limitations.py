@@ -125,7 +125,11 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
             "where an estimate of it is released, that was paid for."
         )
-    yield _rows_per_unit(record.unit) if schema.frequency is None else _rows_of_units(record.unit, schema.frequency)
+    yield (
+        _rows_per_unit(record.unit)
+        if schema.frequency is None
+        else _rows_of_units(record.unit, schema.frequency)
+    )
     yield from answers.survey
     yield (
         "Statistical inference is not prevented: what holds for a group may be inferred about its members, whether or "

@@ -91,7 +91,9 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
 def _accuracy(statement: Statement) -> str:
     """Return where the accuracy of what is released stands."""
     if statement["total"]["origin"] == RowCountOrigin.NONE.value:
-        return "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
+        return (
+            "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
+        )
     if "levels" in statement:
         return "Accuracy of the tables: see the margins of error in tables.parquet, and report.html, if it is there."
     return "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
