@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from populace.core.errors import ReleaseError
-from populace.core.marginals import Marginal
+from populace.core.marginals import Grouping, Marginal
+from populace.core.untrusted_files import require_int, require_text
 from populace.schema.geocodes import GEOCODE, Geography
+from populace.schema.schema import Schema
 
 
 def place_marginal(marginal: Marginal, geography: Geography) -> tuple[int, Marginal]:
@@ -55,3 +58,22 @@ def describe_levels(marginals: Iterable[Marginal], geography: Geography) -> str:
     levels = [geography.spine.levels[level] for level in sorted(set(asked))]
     queries = f"{len(asked)} {'query' if len(asked) == 1 else 'queries'}"
     return f"{queries} of {len(levels)} {'level' if len(levels) == 1 else 'levels'} ({', '.join(levels)})"
+
+
+def grouping_to_json(grouping: Grouping, *, schema: Schema) -> dict[str, Any]:
+    """Return a grouping as plain JSON; that of units by the name of their level, for the schema has the rest."""
+    if schema.geography is not None and grouping.label in schema.geography.levels:
+        return {"column": GEOCODE, "level": grouping.label}
+    return {"column": grouping.column, "groups": list(grouping.groups)}
+
+
+def grouping_from_json(document: Mapping[str, Any], *, schema: Schema) -> Grouping:
+    """Return the grouping that `grouping_to_json` wrote."""
+    if "level" not in document:
+        return Grouping(require_text(document["column"]), tuple(map(require_int, document["groups"])))
+    if schema.geography is None:
+        raise ValueError("a level without a geography")
+    found = schema.geography.grouping(schema.geography.spine.levels.index(document["level"]))
+    if found is None:
+        raise ValueError("the smallest units are not grouped")
+    return found

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import ReleaseError
-from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
+from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_column_names,
@@ -28,11 +28,10 @@ from populace.core.untrusted_files import (
     require_int,
     require_text,
 )
-from populace.measurements.level_queries import describe_levels
+from populace.measurements.level_queries import describe_levels, grouping_from_json, grouping_to_json
 from populace.measurements.public_marginals import PublicMarginals
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
-from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
 
 Numbers = npt.NDArray[np.float64]
@@ -250,7 +249,7 @@ class Measurements:
             "schema_digest": self.schema.digest,
             "schema": self.schema.to_toml(),
             "record": self.record.to_json(),
-            "groupings": [_grouping_to_json(grouping, schema=self.schema) for grouping in groupings],
+            "groupings": [grouping_to_json(grouping, schema=self.schema) for grouping in groupings],
             "marginals": [
                 {
                     "columns": list(item.marginal.clique),
@@ -271,7 +270,7 @@ class Measurements:
         document = read_stage(folder, files=FILES, form=FORMAT, verb="measure")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
             schema = Schema.parse(require_text(document["schema"]), released=True)
-            groupings = [_grouping_from_json(each, schema=schema) for each in document["groupings"]]
+            groupings = [grouping_from_json(each, schema=schema) for each in document["groupings"]]
             marginals = [
                 Marginal(
                     tuple(map(require_text, entry["columns"])),
@@ -307,24 +306,6 @@ class Measurements:
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
         return cls(schema=schema, items=items, record=record, released_rows=rows, public=public)
-
-
-def _grouping_to_json(grouping: Grouping, *, schema: Schema) -> dict[str, Any]:
-    """Return a grouping as plain JSON; that of units by the name of their level, for the schema has the rest."""
-    if schema.geography is not None and grouping.label in schema.geography.levels:
-        return {"column": GEOCODE, "level": grouping.label}
-    return {"column": grouping.column, "groups": list(grouping.groups)}
-
-
-def _grouping_from_json(document: Mapping[str, Any], *, schema: Schema) -> Grouping:
-    if "level" not in document:
-        return Grouping(require_text(document["column"]), tuple(map(require_int, document["groups"])))
-    if schema.geography is None:
-        raise ValueError("a level without a geography")
-    found = schema.geography.grouping(schema.geography.spine.levels.index(document["level"]))
-    if found is None:
-        raise ValueError("the smallest units are not grouped")
-    return found
 
 
 def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:

@@ -201,6 +201,11 @@ class Release:
 
     def document(self) -> ReportDocument:
         """Return every number that the report shows; it takes about as long as fitting and drawing did."""
+        if self.measurements.schema.geography is not None:
+            raise ReleaseError(
+                "the report of a geography is made of its tables.",
+                hint="use Release.report, Release.hierarchy or Release.area",
+            )
         from populace.release.report.bootstrap_error import bootstrap_errors
         from populace.release.report.report_data import build_report
 
