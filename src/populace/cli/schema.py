@@ -186,7 +186,6 @@ def _summarize_origins(schema: Schema) -> str:
 
 def _format_in_full(schema: Schema) -> str:
     """Return the schema as TOML that says every default; it reads back as the same schema."""
-    from populace.core.spine import ROOT
     from populace.schema.writer import format_key, format_table, unit_to_table
 
     table = {
@@ -197,19 +196,17 @@ def _format_in_full(schema: Schema) -> str:
         **({} if schema.max_rows is None else {"max_rows": schema.max_rows}),
     }
     parts = [format_table("table", table) + _describe_absent(TABLE_ABSENT, table)]
+    # Geography, rules and totals have no defaults: they stand as they are written.
+    written = schema.to_toml()
     if schema.geography is not None:
-        parts.append(format_table("geography", schema.geography.to_table()))
-        parts += [
-            format_table("[invariants]", {"by": [] if level == ROOT else [level]})
-            for level in schema.invariants
-        ]
+        parts.append(
+            written[written.index("\n[geography]") + 1 : written.index("\n[columns.") + 1].rstrip() + "\n"
+        )
     for name, column in schema.declared_columns.items():
         shown = _full_column_table(column)
         parts.append(
             format_table(format_key("columns", name), shown) + _describe_absent(COLUMN_ABSENT, shown)
         )
-    # Rules and totals have no defaults: they stand as they are written.
-    written = schema.to_toml()
     rules = [mark for mark in ("\n[[zeros]]", "\n[[totals]]") if mark in written]
     if rules:
         parts.append(written[min(map(written.index, rules)) + 1 :])

@@ -83,7 +83,7 @@ class Geography:
     @cached_property
     def variable(self) -> CategoricalColumn:
         """The geocode as a column of codes: one for every smallest unit, and nothing else."""
-        paths = tuple(_MARK.join(path) for path in self.paths())
+        paths = tuple(map(join_path, self.paths()))
         return CategoricalColumn(name=GEOCODE, values=paths, other=paths[0], origin=Origin.CODEBOOK)
 
     @cached_property
@@ -94,10 +94,13 @@ class Geography:
 
     def paths(self) -> list[tuple[str, ...]]:
         """Return the ids of every smallest unit and of those above it, widest first."""
-        by_level = [
-            self.unit_ids(level, of_level=len(self.levels)) for level in range(1, len(self.levels) + 1)
-        ]
-        return list(zip(*by_level, strict=True))
+        return self.unit_paths(len(self.levels))
+
+    def unit_paths(self, level: int) -> list[tuple[str, ...]]:
+        """Return the ids of every unit of a level and of those above it, widest first."""
+        return list(
+            zip(*(self.unit_ids(above, of_level=level) for above in range(1, level + 1)), strict=True)
+        )
 
     def unit_ids(self, level: int, *, of_level: int) -> list[str]:
         """Return, for every unit of a level of the spine, the id of the unit of a level above that it lies in.
@@ -170,7 +173,12 @@ class Geography:
 
     def to_table(self) -> dict[str, list[str]]:
         """Return the geography as keys of `[geography]`, with its units listed one by one."""
-        return {"levels": list(self.levels), "units": [_MARK.join(path) for path in self.paths()]}
+        return {"levels": list(self.levels), "units": [join_path(path) for path in self.paths()]}
+
+
+def join_path(ids: Sequence[str]) -> str:
+    """Return the ids of a unit and of those above it as one text."""
+    return _MARK.join(ids)
 
 
 def read_geography(document: TomlTable, *, folder: Path | None) -> Geography | None:
@@ -178,7 +186,7 @@ def read_geography(document: TomlTable, *, folder: Path | None) -> Geography | N
     if "geography" not in document:
         return None
     table = document.table("geography", place="[geography]")
-    table.allow(("levels", "units"))
+    table.allow(("levels", "units", "facts"))
     levels, units = table.texts("levels"), table.items.get("units")
     if isinstance(units, list):
         return Geography.of_paths([tuple(text.split(_MARK)) for text in table.texts("units")], levels=levels)
@@ -212,35 +220,38 @@ def order_levels(geography: Geography, names: Sequence[str]) -> tuple[str, ...]:
 
 def read_units(path: Path, *, levels: Sequence[str]) -> Geography:
     """Read the units of a spine from a CSV or Parquet file with one row per smallest unit."""
+    _check_levels(levels)
+    return Geography.of_paths(read_text_columns(path, levels, place="[geography] units"), levels=levels)
+
+
+def read_text_columns(path: Path, names: Sequence[str], *, place: str) -> list[tuple[str, ...]]:
+    """Return some columns of a public CSV or Parquet file as texts, row by row; empty cells are empty texts."""
     import pyarrow as pa
 
-    _check_levels(levels)
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             import pyarrow.parquet as pq
 
-            table = pq.read_table(path, columns=list(levels))
+            table = pq.read_table(path, columns=list(names))
         else:
             import pyarrow.csv as pc
 
-            types = {level: pa.string() for level in levels}
+            types = {name: pa.string() for name in names}
             options = pc.ConvertOptions(
-                column_types=types, include_columns=list(levels), strings_can_be_null=False
+                column_types=types, include_columns=list(names), strings_can_be_null=False
             )
             table = pc.read_csv(path, convert_options=options)
-        columns = [table.column(level).cast(pa.string()).to_pylist() for level in levels]
+        columns = [table.column(name).cast(pa.string()).to_pylist() for name in names]
     except FileNotFoundError:
         raise SchemaError(
-            f"[geography]: there is no file {str(path)!r}.", hint="paths are read from the schema's folder"
+            f"{place}: there is no file {str(path)!r}.", hint="paths are read from the schema's folder"
         ) from None
     except (OSError, pa.ArrowException, KeyError):
         raise SchemaError(
-            f"[geography]: {str(path)!r} cannot be read as a table with columns {quote_names(levels)}.",
-            hint="give a CSV or Parquet file with one row per smallest unit and a column for each level",
+            f"{place}: {str(path)!r} cannot be read as a table with columns {quote_names(names)}.",
+            hint="give a CSV or Parquet file that has these columns",
         ) from None
-    return Geography.of_paths(
-        [tuple((text or "").strip() for text in path) for path in zip(*columns, strict=True)], levels=levels
-    )
+    return [tuple((text or "").strip() for text in row) for row in zip(*columns, strict=True)]
 
 
 def _check_levels(levels: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
 from populace.schema.unit import PrivacyUnit
+from populace.schema.unit_facts import UnitFact, check_facts, facts_to_rows, read_facts
 from populace.schema.writer import (
     TomlValue,
     canonical_json,
@@ -70,6 +71,8 @@ class Schema:
     """The levels and units of a hierarchical release; their columns are columns of the table too."""
     invariants: tuple[str, ...] = ()
     """The levels whose totals are published exactly, widest first; "all" is the whole table."""
+    facts: tuple[UnitFact, ...] = ()
+    """What is known in public about single units: cells that they cannot have, or have at least so often."""
     layout: ColumnLayout = field(init=False, repr=False)
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
@@ -106,6 +109,7 @@ class Schema:
         sizes = {name: column.size for name, column in self.variables.items()}
         object.__setattr__(self, "domain", Domain(sizes))
         object.__setattr__(self, "rulebook", compile_rules(self.layout, zeros=self.zeros))
+        check_facts(self.facts, layout=self.layout, invariants=self.invariants)
         check_totals(self.totals, layout=self.layout)
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
@@ -263,6 +267,7 @@ class Schema:
             frequency=table.text("frequency"),
             geography=geography,
             invariants=read_invariants(document.tables("invariants")),
+            facts=read_facts(document, geography=geography, folder=folder),
         )
         totals = [read_totals(each, layout=schema.layout) for each in document.tables("totals")]
         return replace(schema, totals=tuple(totals)) if totals else schema
@@ -280,7 +285,9 @@ class Schema:
         """Return the schema as TOML; `parse` gives an equal schema back."""
         tables = [format_table("table", self._table())]
         if self.geography is not None:
-            tables.append(format_table("geography", self.geography.to_table()))
+            facts = facts_to_rows(self.facts, geography=self.geography)
+            table: dict[str, TomlValue] = {**self.geography.to_table()}
+            tables.append(format_table("geography", table | ({"facts": facts} if facts else {})))
         tables += [
             format_table("[invariants]", {"by": [] if level == ROOT else [level]})
             for level in self.invariants
@@ -305,6 +312,7 @@ class Schema:
             "totals": totals,
             "geography": geography,
             "invariants": list(self.invariants),
+            "facts": [fact.form() for fact in self.facts],
         }
         return {key: value for key, value in found.items() if value}
 

@@ -14,11 +14,12 @@ from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates, estimate_hierarchy
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.integer_tables import chain_order, integer_tables
-from populace.inference.hierarchy.table_constraints import TableConstraints
+from populace.inference.hierarchy.table_constraints import ForbiddenCells, LowerBound, TableConstraints
 from populace.measurements.level_queries import place_marginal
 from populace.measurements.measurements import Measurement
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.schema import Schema
+from populace.schema.unit_facts import fact_cells
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,6 +28,7 @@ class MeasuredHierarchy:
 
     geography: Geography
     plan: HierarchyPlan
+    constraints: TableConstraints
     noisy: tuple[tuple[Counts, ...], ...]
     totals: Mapping[int, Ints]
 
@@ -55,7 +57,13 @@ class MeasuredHierarchy:
             ),
             possible=possible_cells(schema),
         )
-        return cls(geography=geography, plan=plan, noisy=tuple(map(tuple, noisy)), totals=totals)
+        return cls(
+            geography=geography,
+            plan=plan,
+            constraints=table_constraints(schema, plan),
+            noisy=tuple(map(tuple, noisy)),
+            totals=totals,
+        )
 
     @cached_property
     def estimates(self) -> HierarchyEstimates:
@@ -78,7 +86,7 @@ class MeasuredHierarchy:
 
         return integer_tables(
             estimates.cells,
-            constraints=constraints_of(plan),
+            constraints=self.constraints,
             totals=self.totals,
             order=chain_order(plan.shape, variance=variance),
             variances=[np.clip(each, 1e-6, 1e6) for each in variances],
@@ -110,13 +118,24 @@ def possible_cells(schema: Schema) -> Truth | None:
     return found
 
 
-def constraints_of(plan: HierarchyPlan) -> TableConstraints:
+def table_constraints(schema: Schema, plan: HierarchyPlan) -> TableConstraints:
     """Return what the integer tables of a plan must satisfy."""
+    facts = [(fact, fact_cells(fact, layout=schema.layout, domain=plan.domain)) for fact in schema.facts]
     return TableConstraints(
         spine=plan.spine,
         shape=plan.shape,
         zeros=None if plan.possible is None else ~plan.possible,
         exact_levels=plan.exact_levels,
+        forbidden=tuple(
+            ForbiddenCells(level=fact.level, unit=fact.unit, cells=cells)
+            for fact, cells in facts
+            if fact.least is None
+        ),
+        bounds=tuple(
+            LowerBound(level=fact.level, unit=fact.unit, cells=cells, count=fact.least)
+            for fact, cells in facts
+            if fact.least
+        ),
     )
 
 

@@ -15,10 +15,10 @@ from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQuer
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
     cell_domain,
-    constraints_of,
     level_marginal,
     possible_cells,
     require_geography,
+    table_constraints,
 )
 from populace.inference.hierarchy.table_constraints import check_feasible
 from populace.inference.model import Model
@@ -100,7 +100,7 @@ def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
         ),
         possible=possible_cells(schema),
     )
-    check_feasible(constraints_of(plan))
+    check_feasible(table_constraints(schema, plan))
     choose_filter(plan)
 
 
