@@ -13,8 +13,10 @@ from populace.api.stage_folders import load_measurements, load_model, save_measu
 from populace.core.errors import PopulaceError, ResourceError, SchemaError, UsageError
 from populace.private.secret_split import require_id_column
 from populace.release.survey_file import make_survey_file
+from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from tests.helpers.small_geography import (
+    COLUMNS,
     count_persons,
     geography_schema,
     invent_persons,
@@ -48,6 +50,13 @@ def test_bins_of_counted_rows_are_refused_before_anything_is_spent(tmp_path: Pat
     schema = replace(geography_schema(), frequency="n")
     with pytest.raises(UsageError, match="'age' has bins, and a counted row has one value"):
         pp.measure(count_persons(invent_persons()), schema=schema, ledger=tmp_path / "ledger.db", **ASKED)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_rules_about_single_units_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    schema = Schema.parse(COLUMNS + """[[zeros]]\nwhen = "sex == 'm' and county == 'A'"\n""")
+    with pytest.raises(UsageError, match="a rule names a level of the geography"):
+        pp.measure(invent_persons(), schema=schema, dataset="land", ledger=tmp_path / "ledger.db", **ASKED)
     assert not (tmp_path / "ledger.db").exists()
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from populace.core.array_types import Ints, Truth
-from populace.core.errors import ReleaseError
+from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates, estimate_hierarchy
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
@@ -114,6 +114,12 @@ def possible_cells(schema: Schema) -> Truth | None:
     codes = dict(zip(domain, np.indices(domain.shape(domain), sparse=True), strict=True))
     found: Truth = np.ones(domain.shape(domain), dtype=np.bool_)
     for rule in rules.rules:
+        if GEOCODE in rule.clique:
+            raise UsageError(
+                f"a rule names a level of the geography: {rule.text}.",
+                hint='rules hold in every unit alike; write what holds in one as a fact: facts = "facts.csv" under '
+                "[geography]",
+            )
         found &= rule.allowed[tuple(rules.classes[name].lookup[codes[name]] for name in rule.clique)]
     return found
 
