@@ -89,6 +89,7 @@ def estimate_request(
     """Return the estimates that a request asks for; see `estimate`."""
     schema = request.schema
     check_domains_declared(schema)
+    check_rows_are_units(schema)
     for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
         if not isinstance(given, kind | str | Path):
             raise UsageError(
@@ -146,4 +147,19 @@ def check_domains_declared(schema: Schema) -> None:
         raise SchemaError(
             f"the domain of {quote_names(schema.columns_to_learn)} is to be learnt, which estimates do not do.",
             hint="declare its values or bins, or leave the column out of the schema",
+        )
+
+
+def check_rows_are_units(schema: Schema) -> None:
+    """Refuse a schema whose rows stand for several units, or whose columns are levels: estimates know neither."""
+    if schema.frequency is not None:
+        raise SchemaError(
+            f"a row stands for as many {schema.unit.word} units as {schema.frequency!r} says; estimates take rows of "
+            "single units.",
+            hint="give a file with one row per unit, and take frequency out of the schema",
+        )
+    if schema.geography is not None:
+        raise SchemaError(
+            "the schema has a [geography], which estimates do not use.",
+            hint="declare its levels as categorical columns instead, or run `populace synth` for tables of all units",
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from populace.api.request import RowRequest
-from populace.core.errors import ReleaseError, UsageError
+from populace.core.errors import ReleaseError, ResourceError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.conditional_model import (
@@ -24,7 +25,12 @@ from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
 from populace.release.row_selection import RowSelection, expected_row_count
 from populace.release.synthetic_rows import SyntheticRows, draw_tables
-from populace.release.table_files import find_frame_library, parse_table_format, table_format_like
+from populace.release.table_files import (
+    count_column,
+    find_frame_library,
+    parse_table_format,
+    table_format_like,
+)
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
@@ -121,7 +127,9 @@ def draw_release(
             "the measurements that the model was fitted to are not at hand.",
             hint="load it from the folder that holds both, or use pp.release_from(measurements, model)",
         )
-    schema, context, rows = measurements.schema, measurements.context, request.rows
+    schema, context = measurements.schema, measurements.context
+    request = _fit_to_tables(request, schema=schema, total=round(model.total))
+    rows = request.rows
     given, selection = _condition_model(model, request.where, schema=schema)
     if selection is not None and not allow_empty:
         _check_selection_likely(selection, expected=selection.share * model.total, rows=rows)
@@ -129,7 +137,9 @@ def draw_release(
     count = rows
     if count is None:
         count = expected_row_count(schema, model.total, selection=selection)
-        if not schema.totals:
+        if schema.geography is not None:
+            _check_table_memory(count, schema=schema)
+        elif not schema.totals:
             # Noise may ask for more rows than any machine holds.
             count = min(count, max_synthetic_rows(schema, tables=request.implicates))
     found = measurements.released_rows
@@ -161,6 +171,7 @@ def check_row_request(request: RowRequest, *, schema: Schema, method: Method) ->
     """Refuse, from public facts alone and before anything is spent, rows that could not be drawn afterwards."""
     check_inference(request.inference, method=method, where=request.where)
     check_row_count(request)
+    _fit_to_tables(request, schema=schema)
     drawn = request.rows if request.rows is not None or request.implicates == 1 else schema.max_rows
     if request.rows is None and schema.totals:
         drawn = expected_row_count(schema, 0.0)
@@ -180,6 +191,38 @@ def check_row_count(request: RowRequest) -> None:
         raise UsageError(
             f"{request.implicates} implicates cannot be drawn.",
             hint=f"give --implicates 1 to {LIMITS.max_implicates}",
+        )
+
+
+def _fit_to_tables(request: RowRequest, *, schema: Schema, total: int | None = None) -> RowRequest:
+    """Return a request for the rows of a geography; refuse one for others than its integer tables have."""
+    if schema.geography is None:
+        return request
+    if request.rows is not None and request.rows != total:
+        raise UsageError(
+            f"{request.rows} rows cannot be drawn: rows of a geography add up to its integer tables.",
+            hint="leave --rows out",
+        )
+    if request.implicates > 1:
+        raise UsageError(
+            "implicates cannot be drawn: every table of a geography has the same counts in every cell.",
+            hint="leave --implicates out; margins of error are in tables.parquet",
+        )
+    if request.where is not None:
+        raise UsageError(
+            "rows of a geography are released as a whole, so that they add up to its tables.",
+            hint="leave --where out and filter the files of the release; `populace area` estimates any set of units",
+        )
+    return replace(request, rows=None)
+
+
+def _check_table_memory(count: int, *, schema: Schema) -> None:
+    """Refuse rows that memory does not hold; counted rows are never more than cells."""
+    if count_column(schema) is None and count > max_synthetic_rows(schema):
+        raise ResourceError(
+            f"{count} rows of a geography do not fit in memory.",
+            hint='use more memory, or declare frequency = "n" under [table]: rows are counted then. What was measured '
+            "is kept: `populace generate` goes on from there",
         )
 
 

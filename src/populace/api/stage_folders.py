@@ -23,8 +23,14 @@ PARENTS_FILE = "parents.json"
 
 
 def save_measurements(measurements: Measurements, folder: Path) -> None:
-    """Write measurements and the statement of what they cost, and beside the counts their intervals."""
-    write_measurements(measurements, folder, beside=intervals(measurements).columns())
+    """Write measurements and the statement of what they cost, and beside the counts their intervals.
+
+    Those of a geography have none: estimates of all its units are a part of the release.
+    """
+    if measurements.schema.geography is not None:
+        write_measurements(measurements, folder)
+    else:
+        write_measurements(measurements, folder, beside=intervals(measurements).columns())
 
 
 def write_measurements(

@@ -44,6 +44,7 @@ VERBS = (
     "generate",
     "estimate",
     "weights",
+    "area",
     "split",
     "ledger",
     "verify",

@@ -130,7 +130,8 @@ def note_release(release: Release) -> None:
     """Note on stderr what is to be known about a release before it is published."""
     note_capped_rows(release)
     note_out_of_domain(release)
-    note_lost_in_noise(release)
+    if release.measurements.schema.geography is None:
+        note_lost_in_noise(release)
 
 
 def note_out_of_domain(release: Release) -> None:

@@ -66,7 +66,8 @@ OUT = Option("--out DIR", "The folder to write; it must be empty or not exist ye
 METHOD = Option(
     "--method NAME",
     "The synthesizer: adaptive, aim, mst, independent, nist2018, dpsyn, field-groups, stability, histogram, "
-    "histogram-exponential, copula, gem, mwem, pmw or privbayes (docs/methods); auto is adaptive.",
+    "histogram-exponential, copula, gem, mwem, pmw, privbayes or topdown (docs/methods); auto is adaptive, or topdown "
+    "where the schema has a geography.",
     default="auto",
 )
 WORKLOAD = Option(

@@ -192,16 +192,21 @@ def _format_in_full(schema: Schema) -> str:
         **({} if schema.dataset is None else {"dataset": schema.dataset}),
         **unit_to_table(schema.unit),
         "neighbours": schema.unit.neighbours.value,
+        **({} if schema.frequency is None else {"frequency": schema.frequency}),
         **({} if schema.max_rows is None else {"max_rows": schema.max_rows}),
     }
     parts = [format_table("table", table) + _describe_absent(TABLE_ABSENT, table)]
-    for name, column in schema.columns.items():
+    # Geography, rules and totals have no defaults: they stand as they are written.
+    written = schema.to_toml()
+    if schema.geography is not None:
+        parts.append(
+            written[written.index("\n[geography]") + 1 : written.index("\n[columns.") + 1].rstrip() + "\n"
+        )
+    for name, column in schema.declared_columns.items():
         shown = _full_column_table(column)
         parts.append(
             format_table(format_key("columns", name), shown) + _describe_absent(COLUMN_ABSENT, shown)
         )
-    # Rules and totals have no defaults: they stand as they are written.
-    written = schema.to_toml()
     rules = [mark for mark in ("\n[[zeros]]", "\n[[totals]]") if mark in written]
     if rules:
         parts.append(written[min(map(written.index, rules)) + 1 :])

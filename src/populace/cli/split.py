@@ -55,7 +55,7 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
     check_destination(out)
     described = Schema.load(schema)
     require_id_column(described)
-    if described.totals:
+    if described.totals or described.invariants:
         raise UsageError(
             "the schema has exact totals, which are those of all pieces together.",
             hint="leave them out to split the table",

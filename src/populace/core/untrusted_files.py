@@ -300,6 +300,28 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
         return table.cast(pa.schema(list(types.items())))
 
 
+def read_row_groups(path: Path, *, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
+    """Yield the row groups of a Parquet file that has just these columns, in order and in these types."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = [name for name, kind in types.items() if pa.types.is_string(kind)]
+    with open_regular(path) as opened, refuse_parse_errors(path.name), pq.ParquetFile(opened) as file:
+        found = file.schema_arrow
+        if list(found.names) != list(types) or list(found.types) != list(types.values()):
+            raise altered_error(f"{path.name} does not have the columns and types that it should")
+    with (
+        open_regular(path) as opened,
+        refuse_parse_errors(path.name),
+        pq.ParquetFile(opened, read_dictionary=texts) as file,
+    ):
+        for number in range(file.metadata.num_row_groups):
+            check_memory(path.name, size=8 * file.metadata.row_group(number).num_rows * len(types))
+            table = file.read_row_group(number)
+            check_memory(path.name, size=sum(_bytes(table[name]) for name in texts))
+            yield table.cast(pa.schema(list(types.items())))
+
+
 def _bytes(column: pa.ChunkedArray[Any]) -> int:
     import pyarrow.compute as pc
 

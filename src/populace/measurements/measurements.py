@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import ReleaseError
-from populace.core.marginals import Clique, Counts, Domain, Grouping, Marginal
+from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_column_names,
@@ -29,6 +29,7 @@ from populace.core.untrusted_files import (
     require_text,
 )
 from populace.measurements.exact_counts import is_same_question, level_marginal
+from populace.measurements.level_queries import describe_levels, grouping_from_json, grouping_to_json
 from populace.measurements.public_marginals import PublicMarginals
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
@@ -186,10 +187,17 @@ class Measurements:
         epsilon, delta = (format_short_up(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
         return (
-            f"Measurements of “{self.record.dataset}”: {describe_marginals(item.marginal for item in self.items)}"
+            f"Measurements of “{self.record.dataset}”: {self.describe()}"
             f"{'' if self.released_rows is None else f', {len(self.released_rows.counts)} different rows'}\n"
             f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
         )
+
+    def describe(self) -> str:
+        """Return what was measured as people say it: marginals, or queries of the levels of a geography."""
+        marginals = [item.marginal for item in self.items]
+        if self.schema.geography is not None:
+            return describe_levels(marginals, self.schema.geography)
+        return describe_marginals(marginals)
 
     @cached_property
     def digest(self) -> str:
@@ -242,7 +250,7 @@ class Measurements:
             "schema_digest": self.schema.digest,
             "schema": self.schema.to_toml(),
             "record": self.record.to_json(),
-            "groupings": [{"column": g.column, "groups": list(g.groups)} for g in groupings],
+            "groupings": [grouping_to_json(grouping, schema=self.schema) for grouping in groupings],
             "marginals": [
                 {
                     "columns": list(item.marginal.clique),
@@ -263,10 +271,7 @@ class Measurements:
         document = read_stage(folder, files=FILES, form=FORMAT, verb="measure")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
             schema = Schema.parse(require_text(document["schema"]), released=True)
-            groupings = [
-                Grouping(require_text(g["column"]), tuple(map(require_int, g["groups"])))
-                for g in document["groupings"]
-            ]
+            groupings = [grouping_from_json(each, schema=schema) for each in document["groupings"]]
             marginals = [
                 Marginal(
                     tuple(map(require_text, entry["columns"])),

@@ -183,11 +183,16 @@ def plan(
     if like is not None:
         # Whatever is wrong with it is reported before the work begins.
         check_header(open_source(like), schema)
-    chosen, resolve = find_method(method), resolve_workload(workload)
+    chosen, resolve = find_method(method, schema=schema), resolve_workload(workload)
     if chosen.unplannable:
         raise UsageError(
-            f"there is no plan for the method {method!r}: it {chosen.unplannable}.",
-            hint=f"plan --method auto for comparison; docs/methods/{method}.md says what {method} gives",
+            f"there is no plan for the method {chosen.name!r}: it {chosen.unplannable}.",
+            hint=(
+                f"plan --method auto for comparison; docs/methods/{chosen.name}.md says what {chosen.name} gives"
+                if schema.geography is None
+                else "a run on invented rows of the same units shows the margins of error, in its tables.parquet: "
+                "they depend on budget and units alone"
+            ),
         )
     offered = parse_delta(delta)
     closed = close_domains(schema)

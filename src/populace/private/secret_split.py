@@ -38,6 +38,7 @@ def split_table(data: Any, *, schema: Schema, split: Split, key: SplitKey) -> tu
     them, so that the order of rows in the file makes no difference to what any piece holds.
     Proof: docs/proofs/partition.md
     """
+    check_rows_are_units(schema)
     source = open_source(Path(data) if isinstance(data, str) else data)
     check_header(source, schema)
 
@@ -93,6 +94,7 @@ def _split_by_id(
 
 def require_id_column(schema: Schema) -> str:
     """Return the column that tells persons apart; files of pieces need one."""
+    check_rows_are_units(schema)
     if schema.unit.id is None:
         raise UsageError(
             "the schema names no id: a person would be told by the content of a row, and another list of columns would "
@@ -100,6 +102,15 @@ def require_id_column(schema: Schema) -> str:
             hint="name the column that tells persons apart: `id` under [table]",
         )
     return schema.unit.id
+
+
+def check_rows_are_units(schema: Schema) -> None:
+    """Refuse rows that stand for several units: all of them would go into one piece."""
+    if schema.frequency is not None:
+        raise UsageError(
+            f"a row stands for as many units as {schema.frequency!r} says, and units are split one by one.",
+            hint="give a file with one row per unit and an id, and take frequency out of the schema",
+        )
 
 
 def write_split_files(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,8 @@ from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.release.folder.destination import check_empty
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
+from populace.release.hierarchy.unit_files import write_unit_files
 from populace.release.manifest import (
     MANIFEST_FILE,
     TABLE_FILES,
@@ -27,11 +29,13 @@ from populace.release.manifest import (
 )
 from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin, RowSelection
-from populace.release.statement.limitations import MeasuredContent
+from populace.release.statement.limitations import MeasuredContent, plural_of
 from populace.release.statement.statement import Statement, compute_statement
 from populace.release.synthetic_rows import SyntheticRows
 from populace.release.table_files import (
     TableFormat,
+    count_column,
+    count_units,
     encode_table,
     parse_table_format,
     read_table,
@@ -42,6 +46,7 @@ from populace.sampling.draw_rows import draw_rows
 
 if TYPE_CHECKING:
     from populace.core.marginals import Marginal
+    from populace.release.hierarchy.area_table import AreaTable
     from populace.release.report.comparison import CodeColumns
     from populace.release.report.report_data import ReportDocument
 
@@ -84,7 +89,7 @@ class Release:
         statement = self.statement
         stamp = f"\n  {statement['stamp']}" if statement["stamp"] else ""
         return (
-            f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} synthetic rows, "
+            f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} {self._counted}, "
             f"{len(statement['domains'])} columns\n"
             f"  ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']} for one {statement['unit']}{stamp}"
         )
@@ -95,7 +100,7 @@ class Release:
             "ε =": stated["epsilon_exact"],
             "δ =": stated["delta_exact"],
             "for one": stated["unit"],
-            "synthetic rows:": f"{self._tables}{stated['total']['rows']}",
+            f"{self._counted}:": f"{self._tables}{stated['total']['rows']}",
         }
         rows = [list(row.values()) for row in self.synthetic.slice(0, 5).to_pylist()]
         title = f"Release of “{stated['dataset']}”"
@@ -105,6 +110,12 @@ class Release:
     @property
     def _tables(self) -> str:
         return f"{1 + len(self.further)} tables of " if self.further else ""
+
+    @property
+    def _counted(self) -> str:
+        """What the statement's number of rows is a number of."""
+        schema = self.measurements.schema
+        return "synthetic rows" if count_column(schema) is None else plural_of(schema.unit.word)
 
     @property
     def table(self) -> Any:
@@ -119,7 +130,8 @@ class Release:
     @cached_property
     def statement(self) -> Statement:
         """What was promised and what it cost, computed from the ledger's record."""
-        schema, rows = self.measurements.schema, self.synthetic.num_rows
+        schema = self.measurements.schema
+        rows = count_units(self.synthetic, schema=schema)
         return compute_statement(
             self.measurements.record,
             schema=schema,
@@ -134,8 +146,38 @@ class Release:
 
     @cached_property
     def intervals(self) -> CountIntervals:
-        """The measured counts with their confidence intervals."""
+        """The measured counts with their confidence intervals; those of a geography stand in `hierarchy`."""
         return intervals(self.measurements)
+
+    @cached_property
+    def hierarchy(self) -> ReleasedHierarchy:
+        """The tables of every unit of every level, where the schema has a geography."""
+        return ReleasedHierarchy.of(self.measurements, self.model)
+
+    def area(self, units: Any, *, by: Sequence[str] = ()) -> AreaTable:
+        """Return the estimates of any set of units, on or off the spine, in total or by columns.
+
+        `units` is a CSV or Parquet file, a frame or a mapping of lists, with the ids of units of one level.
+
+        >>> import pyarrow as pa
+        >>> import populace as pp
+        >>> schema = pp.Schema.parse('''
+        ... [geography]
+        ... levels = ["county"]
+        ... units = ["A", "B", "C"]
+        ... [columns.sex]
+        ... kind = "categorical"
+        ... values = ["f", "m"]
+        ... other = "f"
+        ... ''')
+        >>> people = pa.table({"county": ["A", "B", "C", "C"] * 500, "sex": ["f", "m", "f", "m"] * 500})
+        >>> release = pp.synthesize(people, schema=schema, epsilon=1, delta="1e-9", dataset="counties")
+        >>> release.area({"county": ["A", "B"]}).table.column_names
+        ['unbiased', 'margin', 'low', 'high', 'published']
+        """
+        from populace.release.hierarchy.area_table import tabulate_area
+
+        return tabulate_area(self.hierarchy, units, by=by)
 
     @cached_property
     def codes(self) -> CodeColumns:
@@ -159,6 +201,11 @@ class Release:
 
     def document(self) -> ReportDocument:
         """Return every number that the report shows; it takes about as long as fitting and drawing did."""
+        if self.measurements.schema.geography is not None:
+            raise ReleaseError(
+                "the report of a geography is made of its tables.",
+                hint="use Release.report, Release.hierarchy or Release.area",
+            )
         from populace.release.report.bootstrap_error import bootstrap_errors
         from populace.release.report.report_data import build_report
 
@@ -179,6 +226,10 @@ class Release:
 
     def report(self) -> str:
         """Return the report as one HTML page; it is no part of making the release."""
+        if self.measurements.schema.geography is not None:
+            from populace.release.report.hierarchy_report import build_hierarchy_report
+
+            return build_hierarchy_report(self.statement, self.hierarchy)
         from populace.release.report.render import render_report
 
         return render_report(self.document())
@@ -212,8 +263,12 @@ class Release:
             names = list_table_files(f"synthetic.{chosen}", implicates=implicates)
             for name, table in zip(names, (self.synthetic, *self.further), strict=True):
                 write_table(table, place / name)
-            measurements.save(place, beside=self.intervals.columns())
             self.model.write_files(place)
+            if measurements.schema.geography is None:
+                measurements.save(place, beside=self.intervals.columns())
+            else:
+                measurements.save(place)
+                write_unit_files(self.hierarchy, place, measurements=measurements.items)
 
         save_folder(
             Path(folder),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from populace.release.statement.statement import Statement
+from populace.release.statement.statement import LEVEL_KIND, Statement
+from populace.release.table_files import count_column
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn
@@ -25,11 +27,35 @@ def build_codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
         "stamp": statement["stamp"],
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],
-        "columns": [_entry(column, outside=outside[name]) for name, column in schema.columns.items()],
+        "columns": [*_level_entries(schema, outside=outside), *_entries(schema, outside=outside)],
         "rules": statement["rules"],
         "schema_digest": schema.digest,
         "schema": schema.to_toml(),
     }
+
+
+def _entries(schema: Schema, *, outside: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for name, column in schema.declared_columns.items():
+        yield _entry(column, outside=outside[name])
+    if (counted := count_column(schema)) is not None:
+        yield {"name": counted, "kind": "count", "type": "int64", "of": schema.unit.word, "min": 1}
+
+
+def _level_entries(schema: Schema, *, outside: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the columns of a geography; the ids of its units stand in the schema, and there alone."""
+    if (geography := schema.geography) is None:
+        return
+    for number, name in enumerate(geography.levels, start=1):
+        column = schema.columns[name]
+        yield {
+            "name": name,
+            "kind": LEVEL_KIND,
+            "type": str(arrow_type(column)),
+            "origin": column.origin.value,
+            "units": geography.spine.units(number),
+            "values": "units under [geography] of the schema",
+            "outside": outside[name],
+        }
 
 
 def _entry(column: Column, *, outside: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ MANIFEST_FILE = "manifest.json"
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
 REQUIRED_FILES = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
 OPTIONAL_FILES = (*TABLE_FILES, "report.html")
+# A release of a geography holds tables of all its levels.
+HIERARCHY_FILES = ("tables.parquet", "noisy_measurements.parquet")
 # A release of estimates holds no rows and no model.
 ESTIMATE_FILES = ("estimates.csv", "estimates.json")
 REQUIRED_ESTIMATE_FILES = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
@@ -79,6 +81,11 @@ class Manifest:
     def estimated(self) -> bool:
         """Whether the folder holds estimates, not rows."""
         return "estimates.json" in self.files
+
+    @property
+    def hierarchical(self) -> bool:
+        """Whether the folder holds tables of the levels of a geography beside its rows."""
+        return any(name in self.files for name in HIERARCHY_FILES)
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain JSON values."""

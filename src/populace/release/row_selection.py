@@ -79,21 +79,29 @@ class ImplicatesLine(TypedDict):
 
 
 def describe_total(
-    rows: int, rows_from: RowCountOrigin, selection: RowSelection | None, *, exact: bool = False
+    rows: int,
+    rows_from: RowCountOrigin,
+    selection: RowSelection | None,
+    *,
+    of: str = "synthetic rows",
+    exact: bool = False,
 ) -> str:
-    """Return the number of synthetic rows as a statement tells it; `exact` says that totals are published exactly."""
+    """Return the number of synthetic rows, or of the units that they stand for, as a statement tells it.
+
+    `exact` says that totals are published exactly.
+    """
     real = "real number is not protected" if exact and selection is None else "real number is protected"
     if rows_from is RowCountOrigin.NONE:
         return "No synthetic rows were made: the release holds estimates. The number of rows is protected."
-    of = "" if selection is None else " of the rows that meet the condition"
+    among = "" if selection is None else " of the rows that meet the condition"
     words = {
-        RowCountOrigin.NOISE: f"is a noisy count{of}; the {real}",
+        RowCountOrigin.NOISE: f"is a noisy count{among}; the {real}",
         RowCountOrigin.MEMORY: f"is limited by memory: the noisy count was larger, and is mostly noise. The {real}",
         RowCountOrigin.TOTALS: "is declared public in the schema and not protected",
         RowCountOrigin.CURATOR: f"was chosen by the curator; the {real}",
         RowCountOrigin.INVARIANT: "is the exact total, which is published and not protected",
     }
-    return f"The number of synthetic rows, {format_number(rows)}, {words[rows_from]}."
+    return f"The number of {of}, {format_number(rows)}, {words[rows_from]}."
 
 
 def describe_selection(selection: RowSelection) -> SelectionLine:

@@ -36,6 +36,11 @@ def make_survey_file(
             "the release holds some rows only, and totals are of all people.",
             hint="weight a release that was drawn without a condition",
         )
+    if release.measurements.schema.geography is not None:
+        raise UsageError(
+            "the rows of a geography add up to its published tables, and have no other weights.",
+            hint="margins of error are in tables.parquet; `populace area` gives them for any set of units",
+        )
     if not 2 <= replicates <= LIMITS.max_replicates:
         raise UsageError(
             f"{replicates} replicates were asked for.",

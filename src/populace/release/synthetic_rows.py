@@ -16,9 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.inference.constraints.conditional_model import ConditionalModel
+from populace.inference.hierarchy.counts_model import read_counts
 from populace.inference.model import Model
+from populace.release.table_files import count_column
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.codec.table_codec import TableCodec
+from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
 
 # To be raised by whoever changes which rows a seed draws: in here, in `draw_rows`, `refine` or the codecs.
@@ -40,7 +43,9 @@ def draw_tables(
     for number in range(1, implicates + 1):
         # The first is drawn as if it were the only one.
         rng = np.random.default_rng(seed if number == 1 else [seed, number])
-        if given is None or not given.parts:
+        if count_column(schema) is not None:
+            yield count_table(schema, model, rng=rng)
+        elif given is None or not given.parts:
             yield draw_table(schema, model, rows=rows, rng=rng)
         else:
             yield draw_conditioned_table(schema, given, rows=rows, rng=rng)
@@ -51,6 +56,21 @@ def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Genera
     codec = TableCodec(schema)
     chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules))
     return _join([SyntheticRows(codec.decode(codes, rng=rng), codec.normalize(codes)) for codes in chunks])
+
+
+def count_table(schema: Schema, model: Model, *, rng: np.random.Generator) -> SyntheticRows:
+    """Return one row for each smallest unit and cell of a geography that has any, with their number as last column."""
+    counts = read_counts(model)
+    clique = (GEOCODE, *(name for name in schema.domain if name != GEOCODE))
+    places = np.flatnonzero(counts)
+    codes = {
+        name: code.astype(np.min_scalar_type(schema.domain[name] - 1))
+        for name, code in zip(clique, np.unravel_index(places, counts.shape), strict=True)
+    }
+    table = TableCodec(schema).decode(codes, rng=rng)
+    return SyntheticRows(
+        table.append_column(str(count_column(schema)), pa.array(counts.ravel()[places])), codes
+    )
 
 
 def draw_conditioned_table(

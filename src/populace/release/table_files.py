@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -82,6 +83,27 @@ def _pandas_type(kind: pa.DataType) -> Any:
     return pd.Int64Dtype() if str(kind) == "int64" else None
 
 
+def count_column(schema: Schema) -> str | None:
+    """Return the column that says for how many units a released row stands; None where each row is one.
+
+    Only rows of a geography are counted: one for each smallest unit and cell that has any.
+    """
+    return None if schema.geography is None else schema.frequency
+
+
+def count_units(table: pa.Table, *, schema: Schema) -> int:
+    """Return for how many units the rows of a synthetic table stand."""
+    name = count_column(schema)
+    return table.num_rows if name is None else int(pyarrow.compute.sum(table[name]).as_py() or 0)
+
+
+def table_types(schema: Schema) -> dict[str, pa.DataType]:
+    """Return the columns of a synthetic table, in order, with their types."""
+    types = {name: arrow_type(column) for name, column in schema.columns.items()}
+    counted = count_column(schema)
+    return types if counted is None else types | {counted: pa.int64()}
+
+
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table as its file name says; equal tables give equal bytes."""
     table = table.replace_schema_metadata(None)
@@ -116,7 +138,7 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
         )
-    types = {name: arrow_type(column) for name, column in schema.columns.items()}
+    types = table_types(schema)
     if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
         table = _read_parquet(path, types)
     else:
@@ -139,7 +161,7 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
 
 def _max_row_bytes(schema: Schema) -> int:
     """Return how many bytes a row of a CSV file or its header may have at most; a reader's block holds one or more."""
-    longest = 0
+    longest = 64 + 3 * len(count_column(schema) or "")
     for name, column in schema.columns.items():
         declared = column.values if isinstance(column, CategoricalColumn) else ()
         texts = (name, *declared, *column.specials)

@@ -23,6 +23,8 @@ Codes = npt.NDArray[np.unsignedinteger]
 MAX_TARGET_CELLS = 2**25
 # Rows drawn beside the others, to exchange them for.
 POOL_SIZES = (2**14, 2**18)
+# So near to whole numbers, expected counts are met to the row: whatever offset the systematic sample begins at.
+WHOLE_TOLERANCE = 1e-5
 # How often rows are gone through where nothing but moves brings columns together.
 GRADUAL_SWEEPS = 20
 
@@ -146,6 +148,8 @@ def _draw_groups(model: Model, *, rows: int, rng: np.random.Generator) -> dict[s
         shares = table.reshape(domain.cells(separator), domain.cells(rest))
         cells = _cell_of_rows(codes, separator, domain=domain, rows=rows)
         counts = _systematic_counts(shares, here=np.bincount(cells, minlength=len(shares)), rng=rng)
+        if not codes and rest == lead:
+            counts = _take_whole(rows * shares, otherwise=counts)
         met = [clique for clique in model.exact if clique not in pending and set(clique) <= set(node)]
         for clique in sorted(clique for clique in pending if set(clique) <= set(node)):
             into, *before = (
@@ -188,6 +192,14 @@ def _systematic_counts(shares: Table, *, here: Counts, rng: np.random.Generator)
     counts = np.where(bounds < 1, np.ceil(bounds * here[:, None] - offsets), here[:, None]).astype(np.int64)
     counts[:, 1:] -= counts[:, :-1].copy()
     return counts
+
+
+def _take_whole(expected: Table, *, otherwise: Counts) -> Counts:
+    """Return expected counts where all are whole numbers, as near as sums of floats come; else others."""
+    whole = np.rint(expected)
+    if np.abs(whole - expected).max(initial=0.0) < WHOLE_TOLERANCE and whole.sum() == otherwise.sum():
+        return whole.astype(np.int64)
+    return otherwise
 
 
 def _assign_randomly(counts: Counts, *, cells: Codes, rng: np.random.Generator) -> Codes:

@@ -27,6 +27,8 @@ from populace.schema.hints import quote_names, suggest
 from populace.schema.toml_table import TomlTable
 
 GEOCODE = "geocode"
+# The names of columns in the files of a release of a geography, beside those of levels and cells.
+FILE_COLUMNS = ("level", "query", "unbiased", "margin", "published", "value", "variance")
 _MARK = "|"
 
 
@@ -117,10 +119,15 @@ class Geography:
 
     def level_codes(self, level: str) -> Ints:
         """Return the code, in its level's column, of the unit of that level that each smallest unit lies in."""
-        number = self.levels.index(level)
-        places = self.columns[level].places
-        codes = np.array([places[text] for text in self.ids[number]], dtype=np.int64)
-        found: Ints = codes[self.spine.ancestors(number + 1)]
+        return self._level_codes[level]
+
+    @cached_property
+    def _level_codes(self) -> Mapping[str, Ints]:
+        found = {}
+        for number, level in enumerate(self.levels):
+            places = self.columns[level].places
+            codes = np.array([places[text] for text in self.ids[number]], dtype=np.int64)
+            found[level] = codes[self.spine.ancestors(number + 1)]
         return found
 
     def grouping(self, level: int) -> Grouping | None:
@@ -203,7 +210,16 @@ def read_geography(document: TomlTable, *, folder: Path | None) -> Geography | N
         raise table.error(
             "has no units.", hint='name a file with one row per smallest unit: units = "spine.csv"'
         )
-    return read_units((folder or Path()) / units, levels=levels)
+    return read_units(find_public_file(table, units, folder=folder), levels=levels)
+
+
+def find_public_file(table: TomlTable, name: str, *, folder: Path | None) -> Path:
+    """Return the path of a file that `[geography]` names; a schema that is in no folder, as in a release, has none."""
+    if folder is None:
+        raise table.error(
+            f"names the file {name!r}, but the schema is in no folder.", hint="load the schema from its file"
+        )
+    return folder / name
 
 
 def read_invariants(tables: Sequence[TomlTable]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from populace.core.errors import SchemaError
 from populace.core.marginals import Domain
 from populace.schema.conditions.column_layout import ColumnLayout
 from populace.schema.conditions.condition_parser import parse_condition
-from populace.schema.geocodes import GEOCODE, Geography, read_text_columns
+from populace.schema.geocodes import GEOCODE, Geography, find_public_file, read_text_columns
 from populace.schema.toml_table import TomlTable
 
 _COLUMNS = ("when", "least", "most")
@@ -41,12 +41,15 @@ def read_facts(
     A row has the ids of a unit, a condition `when`, and `most = 0` or `least = n`. The ids of finer levels are left
     empty where a fact is about a larger unit.
     """
-    given = document.table("geography", place="[geography]").items.get("facts")
+    table = document.table("geography", place="[geography]")
+    given = table.items.get("facts")
     if geography is None or given is None:
         return ()
     names = (*geography.levels, *_COLUMNS)
     if isinstance(given, str):
-        rows = read_text_columns((folder or Path()) / given, names, place="[geography] facts")
+        rows = read_text_columns(
+            find_public_file(table, given, folder=folder), names, place="[geography] facts"
+        )
     elif isinstance(given, list) and all(isinstance(row, list) and len(row) == len(names) for row in given):
         rows = [tuple(map(str, row)) for row in given]
     else:

@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from populace.core.array_types import Ints, Truth
-from populace.core.errors import ReleaseError
-from populace.core.marginals import Counts, Domain, Marginal
+from populace.core.errors import ReleaseError, UsageError
+from populace.core.marginals import Counts, Domain
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates, estimate_hierarchy
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.integer_tables import chain_order, integer_tables
 from populace.inference.hierarchy.table_constraints import ForbiddenCells, LowerBound, TableConstraints
+from populace.measurements.level_queries import place_marginal
 from populace.measurements.measurements import Measurement
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.schema import Schema
@@ -40,7 +41,7 @@ class MeasuredHierarchy:
         noisy: list[list[Counts]] = [[] for _ in geography.spine.levels]
         totals: dict[int, Ints] = {}
         for item in items:
-            level, marginal = _place(item.marginal, geography)
+            level, marginal = place_marginal(item.marginal, geography)
             counts = item.counts if GEOCODE in item.marginal.clique else item.counts[np.newaxis]
             if item.variance == 0:
                 totals[level] = counts
@@ -113,6 +114,12 @@ def possible_cells(schema: Schema) -> Truth | None:
     codes = dict(zip(domain, np.indices(domain.shape(domain), sparse=True), strict=True))
     found: Truth = np.ones(domain.shape(domain), dtype=np.bool_)
     for rule in rules.rules:
+        if GEOCODE in rule.clique:
+            raise UsageError(
+                f"a rule names a level of the geography: {rule.text}.",
+                hint='rules hold in every unit alike; write what holds in one as a fact: facts = "facts.csv" under '
+                "[geography]",
+            )
         found &= rule.allowed[tuple(rules.classes[name].lookup[codes[name]] for name in rule.clique)]
     return found
 
@@ -135,22 +142,4 @@ def table_constraints(schema: Schema, plan: HierarchyPlan) -> TableConstraints:
             for fact, cells in facts
             if fact.least
         ),
-    )
-
-
-def _place(marginal: Marginal, geography: Geography) -> tuple[int, Marginal]:
-    """Return the level at which a marginal counts units, and what it counts in each of them."""
-    clique = tuple(name for name in marginal.clique if name != GEOCODE)
-    groupings = tuple(grouping for grouping in marginal.groupings if grouping.column != GEOCODE)
-    if len(clique) == len(marginal.clique):
-        return 0, Marginal(clique, groupings)
-    own = marginal.grouping(GEOCODE)
-    if own is None:
-        return geography.spine.depth - 1, Marginal(clique, groupings)
-    for level in range(1, geography.spine.depth - 1):
-        if np.array_equal(geography.spine.ancestors(level), own.lookup):
-            return level, Marginal(clique, groupings)
-    raise ReleaseError(
-        f"the measurement of {marginal} is of no level of the geography.",
-        hint="use measurements together with the schema they were made under",
     )

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
-from populace.core.array_types import Ints
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
-from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.hierarchy.counts_model import build_counts_model
 from populace.inference.hierarchy.hierarchy_estimates import choose_filter
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.measured_hierarchy import (
@@ -29,11 +26,11 @@ from populace.methods.method import FitInput, Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.topdown.level_budget import LevelBudget, LevelQuery
 from populace.methods.workload import Workload
-from populace.schema.geocodes import GEOCODE
+from populace.schema.columns.numeric_columns import DecimalColumn
+from populace.schema.columns.range_columns import StepColumn
+from populace.schema.geocodes import FILE_COLUMNS
+from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
-
-# The model of an empty table expects as good as no rows.
-MIN_TOTAL = 1e-9
 
 
 def measure_topdown(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -56,7 +53,7 @@ def measure_topdown(oracle: Oracle, workload: Workload, progress: Progress) -> t
 def fit_topdown(given: FitInput) -> Model:
     """Return the model whose rows are the integer tables of the smallest units."""
     hierarchy = MeasuredHierarchy.of(given.schema, given.items)
-    return _counts_model(hierarchy.tables[-1], given.schema)
+    return build_counts_model(hierarchy.tables[-1], given.schema)
 
 
 def _questions(schema: Schema, workload: Workload) -> list[tuple[LevelQuery, Marginal]]:
@@ -70,25 +67,15 @@ def _questions(schema: Schema, workload: Workload) -> list[tuple[LevelQuery, Mar
     return found
 
 
-def _counts_model(tables: Ints, schema: Schema) -> Model:
-    """Return the model that has just these counts, over units and cells."""
-    clique = (GEOCODE, *(name for name in schema.domain if name != GEOCODE))
-    potential = np.full(tables.shape, FORBIDDEN)
-    np.log(tables, out=potential, where=tables > 0)
-    total = int(tables.sum())
-    return Model(
-        domain=schema.domain,
-        groupings={},
-        potentials={clique: potential} if total else {},
-        total=float(total) if total else MIN_TOTAL,
-        within={},
-        exact=(clique,) if total else (),
-    )
-
-
 def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     """Refuse, from public facts alone, a schema without units, and tables that are too large or cannot be."""
     geography = require_geography(schema)
+    if taken := [name for name in (*schema.columns, *schema.domain) if name in FILE_COLUMNS]:
+        raise UsageError(
+            f"column {taken[0]!r} has the name of a column of tables.parquet or noisy_measurements.parquet.",
+            hint=f"rename it, in the file as well: {quote_names(FILE_COLUMNS)} are taken",
+        )
+    _check_counted_values(schema)
     if schema.unit.rows > 1:
         raise UsageError(
             f"the method 'topdown' counts one row per {schema.unit.word}; rows_per_unit is {schema.unit.rows}.",
@@ -114,6 +101,19 @@ def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     )
     check_feasible(table_constraints(schema, plan))
     choose_filter(plan)
+
+
+def _check_counted_values(schema: Schema) -> None:
+    """Refuse bins where released rows are counted: one value would stand for all who are in the bin."""
+    if schema.frequency is None:
+        return
+    for column in schema.variables.values():
+        if isinstance(column, DecimalColumn) or (isinstance(column, StepColumn) and column.binned):
+            raise UsageError(
+                f"column {column.name!r} has bins, and a counted row has one value for all whom it counts.",
+                hint="declare its bins as the values of a categorical column, in the file as well; or give a file with "
+                "one row per unit, and take frequency out of the schema",
+            )
 
 
 TOPDOWN = Method(

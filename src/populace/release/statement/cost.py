@@ -9,8 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import islice
 
 from populace.core.marginals import Clique, Marginal
+from populace.core.spine import ROOT
 from populace.measurements.measurements import describe_count
 from populace.privacy.accounting.fixed_point import STEPS
 from populace.privacy.accounting.mechanisms import (
@@ -21,6 +24,7 @@ from populace.privacy.accounting.mechanisms import (
     PartitionSelection,
     mechanism_from_json,
 )
+from populace.release.statement.limitations import LevelLine, plural_of
 from populace.release.statement.statement import SpendLine, Statement
 
 MAX_STAGES = 12
@@ -81,6 +85,8 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
 
     `measured` are the marginals in the order in which they were answered, which is the order of the bookings.
     """
+    if "levels" in statement:
+        return tuple(_summarize_levels(statement, statement["levels"]))
     groups = _merge_groups(_group_spends(statement, measured))
     return tuple(
         BudgetStage(
@@ -91,6 +97,24 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
         )
         for place, group in enumerate(groups)
     )
+
+
+def _summarize_levels(statement: Statement, levels: Sequence[LevelLine]) -> Iterator[BudgetStage]:
+    """Yield a stage for every level of a geography that was measured; queries were booked in their order."""
+    groups = _group_spends(statement, ())
+    for line in levels:
+        asked = list(islice(groups, len(line["queries"])))
+        if not asked:
+            continue
+        group = reduce(_Group.with_, asked)
+        where = "the whole table" if line["level"] == ROOT else f"every {line['level']} (of {line['units']})"
+        noise = _describe_noise(group).replace(" rows", f" {plural_of(statement['unit'])}")
+        yield BudgetStage(
+            label=f"measure {where}: {', '.join(line['queries'])}",
+            noise=noise,
+            mechanism=_describe_mechanism(group),
+            share=sum(each["share"] for each in group.lines),
+        )
 
 
 def margin_of_error(mechanism: CountMechanism) -> int:

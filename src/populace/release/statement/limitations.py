@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from populace.core.marginals import Clique
 from populace.core.spine import ROOT
+from populace.measurements.level_queries import describe_query, place_marginal
 from populace.measurements.measurements import Measurements, describe_count
 from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
@@ -18,12 +20,40 @@ from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
 
+class LevelLine(TypedDict):
+    """A level of a geography: how many units it has, and what was counted in each of them, in order.
+
+    `exact` says that totals were published without noise.
+    """
+
+    level: str
+    units: int
+    queries: list[str]
+    exact: bool
+
+
+def list_level_lines(measurements: Measurements) -> Iterator[LevelLine]:
+    """Yield every level of a geography with what was measured of it; nothing where there is none."""
+    geography = measurements.schema.geography
+    if geography is None:
+        return
+    placed = [(item, *place_marginal(item.marginal, geography)) for item in measurements.items]
+    for number, name in enumerate(geography.spine.levels):
+        here = [(item, marginal) for item, level, marginal in placed if level == number]
+        yield LevelLine(
+            level=name,
+            units=geography.spine.units(number),
+            queries=[describe_query(marginal) for item, marginal in here if item.variance],
+            exact=any(not item.variance for item, _ in here),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredContent:
     """The columns of each table of counts that was measured, and of each that is public; the number of rows released.
 
     `survey` are sentences about the design of a survey, where estimates were made; `outside` are sentences about
-    columns of which many rows lie outside the domain.
+    columns of which many rows lie outside the domain; `levels` say what was measured of a geography.
 
     >>> MeasuredContent(measured=((), ("age", "sex"), ("age",))).widest
     (('age', 'sex'),)
@@ -34,6 +64,7 @@ class MeasuredContent:
     released_rows: int | None = None
     survey: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
+    levels: tuple[LevelLine, ...] = ()
 
     @classmethod
     def of(cls, measurements: Measurements) -> MeasuredContent:
@@ -44,6 +75,7 @@ class MeasuredContent:
             public_tables=() if public is None else tuple(public.tables),
             released_rows=None if released_rows is None else len(released_rows.counts),
             outside=tuple(found.text for found in find_out_of_domain(measurements)),
+            levels=tuple(list_level_lines(measurements)),
         )
 
     @property
@@ -96,7 +128,11 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
             "where an estimate of it is released, that was paid for."
         )
-    yield _rows_per_unit(record.unit)
+    yield (
+        _rows_per_unit(record.unit)
+        if schema.frequency is None
+        else _rows_of_units(record.unit, schema.frequency)
+    )
     yield from answers.survey
     yield (
         "Statistical inference is not prevented: what holds for a group may be inferred about its members, whether or "
@@ -197,6 +233,14 @@ def _describe_counts(cliques: Sequence[Clique]) -> str:
     """
     by = [" × ".join(clique) for clique in cliques if clique]
     return f"the number of rows by {quote_in_text(by)}" if by else "the number of rows"
+
+
+def _rows_of_units(unit: PrivacyUnit, frequency: str) -> str:
+    """Say whom a row stands for, and what is trusted of it."""
+    return (
+        f"A row of the data stands for as many {plural_of(unit.word)} as “{frequency}” says; what is no whole number "
+        f"of 0 or more stands for none. That no {unit.word} is counted twice is trusted, not checked."
+    )
 
 
 def _rows_per_unit(unit: PrivacyUnit) -> str:

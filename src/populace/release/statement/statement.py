@@ -26,7 +26,13 @@ from populace.release.row_selection import (
     describe_total,
     warn_of_rare_rows,
 )
-from populace.release.statement.limitations import MeasuredContent, list_limitations, list_omissions
+from populace.release.statement.limitations import (
+    LevelLine,
+    MeasuredContent,
+    list_limitations,
+    list_omissions,
+    plural_of,
+)
 from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,
@@ -48,16 +54,22 @@ BY_DISTRIBUTION = (
     "ε was computed from the privacy loss distribution of the discrete Gaussian noise that was drawn, for a plan fixed "
     "before the first answer. What the plan did not need was given back to the account."
 )
+# What a column is that names the units of a level.
+LEVEL_KIND = "level"
 # Above this, or above a tenth of one row, δ is flagged.
 MAX_USUAL_DELTA = Fraction(1, 10**5)
 
 
 class TotalLine(TypedDict):
-    """The number of synthetic rows and where it comes from."""
+    """The number of synthetic rows and where it comes from.
+
+    `column` counts how many units a row stands for, where rows of a geography are counted; `rows` is their sum.
+    """
 
     rows: int
     origin: str
     text: str
+    column: NotRequired[str]
 
 
 class SpendLine(TypedDict):
@@ -137,6 +149,7 @@ class Statement(TypedDict):
     spends: list[SpendLine]
     used: UsedLine
     domains: list[DomainLine]
+    levels: NotRequired[list[LevelLine]]
     rules: list[str]
     not_covered: list[str]
     schema_digest: str
@@ -178,11 +191,7 @@ def compute_statement(
         id=record.unit.id,
         dataset=record.dataset,
         method=record.method,
-        total=TotalLine(
-            rows=rows,
-            origin=rows_from.value,
-            text=describe_total(rows, rows_from, selection, exact=record.unit.within is not None),
-        ),
+        total=_total_line(rows, rows_from, selection, schema=schema),
         found=found,
         reading=describe_membership_test(record.unit, power=found),
         warnings=[
@@ -212,6 +221,8 @@ def compute_statement(
         ledger_entry=record.digest,
         record=record.to_json(),
     )
+    if answers.levels:
+        statement["levels"] = list(answers.levels)
     if record.workload is not None:
         statement["workload"] = record.workload
     if record.public is not None:
@@ -229,6 +240,19 @@ def compute_statement(
     if record.keys:
         statement["delta_parts"] = _delta_parts(record)
     return statement
+
+
+def _total_line(
+    rows: int, rows_from: RowCountOrigin, selection: RowSelection | None, *, schema: Schema
+) -> TotalLine:
+    exact = schema.unit.within is not None
+    if schema.geography is None or schema.frequency is None:
+        text = describe_total(rows, rows_from, selection, exact=exact)
+        return TotalLine(rows=rows, origin=rows_from.value, text=text)
+    counted, word = schema.frequency, plural_of(schema.unit.word)
+    text = describe_total(rows, rows_from, selection, of=word, exact=exact)
+    note = f" Each row stands for as many {word} as “{counted}” says."
+    return TotalLine(rows=rows, origin=rows_from.value, text=text + note, column=counted)
 
 
 def round_up_to_float(value: Fraction) -> float:
@@ -311,7 +335,15 @@ def _delta_parts(record: RunRecord) -> DeltaParts:
 
 
 def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
-    function = schema.layout.functions.get(column.name)
+    function, geography = schema.layout.functions.get(column.name), schema.geography
+    if geography is not None and column.name in geography.levels:
+        return DomainLine(
+            column=column.name,
+            kind=LEVEL_KIND,
+            size=geography.spine.units(geography.spine.levels.index(column.name)),
+            origin=column.origin.value,
+            outside=f"a {schema.unit.word} off the spine is counted in the first unit below the last one named rightly",
+        )
     return DomainLine(
         column=column.name,
         kind=column.kind,

@@ -51,11 +51,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
             if part
             for line in (_escape(part["text"]), "")
         ),
-        (
-            "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
-            if estimated
-            else "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
-        ),
+        _accuracy(statement),
         "",
         "## Privacy budget",
         "",
@@ -94,6 +90,25 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
     return "\n".join(lines) + "\n"
 
 
+def _accuracy(statement: Statement) -> str:
+    """Return where the accuracy of what is released stands."""
+    if statement["total"]["origin"] == RowCountOrigin.NONE.value:
+        return (
+            "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
+        )
+    if "levels" in statement:
+        return "Accuracy of the tables: see the margins of error in tables.parquet, and report.html, if it is there."
+    return "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
+
+
+def _counted(statement: Statement) -> str:
+    """Return what the number of rows is a number of."""
+    total = statement["total"]
+    if "column" in total:
+        return f"{plural_of(statement['unit'])}, counted by “{total['column']}”"
+    return "synthetic rows"
+
+
 def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
     """Yield the rows of the table about the guarantee, escaped."""
     yield "privacy loss ε", statement["epsilon_exact"]
@@ -110,7 +125,7 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
         known = statement["public"]
         yield "public table", f"{_escape(known['name'])} (SHA-256 `{_escape(known['digest'])}`)"
     if statement["total"]["origin"] != RowCountOrigin.NONE.value:
-        yield "synthetic rows", _escape(_rows(statement))
+        yield _escape(_counted(statement)), _escape(_rows(statement))
     if "where" in statement:
         yield "only rows where", _escape(statement["where"]["condition"])
     if "implicates" in statement:
@@ -191,7 +206,7 @@ def _parts(statement: Statement) -> str:
 def _unit(statement: Statement) -> str:
     name, rows = statement["unit"], statement["rows_per_unit"]
     if rows == 1:
-        return name if name == "row" else f"{name}, at most 1 row"
+        return name if name == "row" or "column" in statement["total"] else f"{name}, at most 1 row"
     return f"{name}, at most {rows} rows"
 
 

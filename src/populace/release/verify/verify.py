@@ -24,7 +24,10 @@ from populace.measurements.measurements import Measurements
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.bundle import Release
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
+from populace.release.hierarchy.unit_files import check_noisy_counts, check_unit_tables, rewrite_unit_files
 from populace.release.manifest import (
+    HIERARCHY_FILES,
     MANIFEST_FILE,
     OPTIONAL_FILES,
     REQUIRED_ESTIMATE_FILES,
@@ -56,7 +59,7 @@ from populace.release.verify.verify_measurements import (
     check_measurements_paid,
     read_intervals,
 )
-from populace.release.verify.verify_rows import check_redrawn, check_rows, list_tables
+from populace.release.verify.verify_rows import check_integer_tables, check_redrawn, check_rows, list_tables
 from populace.schema.schema import Schema
 
 
@@ -155,6 +158,8 @@ class _SyntheticContents(FolderContents):
         # Written again, they must be what they are: nothing more, nothing less, and no number spelt as something else.
         model = {"gradual": False, **read_object(folder / "model.json", inner="total")[0]}
         measured = read_object(folder / "measurements.json", inner="schema")[0]
+        if manifest.hierarchical is (found.schema.geography is None):
+            raise altered_error("the tables of a geography are missing, or there is none")
         if not same_json(model, found.model.to_json()):
             raise altered_error("model.json is not one that populace writes")
         if not same_json({**measured, "schema": ""}, {**found.measurements.to_json(), "schema": ""}):
@@ -174,7 +179,7 @@ class _SyntheticContents(FolderContents):
             "statement": lambda: self.check_statement(self._expected_manifest),
             "budget": lambda: check_budget(self.record),
             "measurements": lambda: check_measurements_paid(self.measurements),
-            "intervals": lambda: check_intervals(self.folder, measurements=self.measurements),
+            **self._estimate_checks,
             "domains": lambda: check_domains_paid(self.schema, record=self.record),
             "codebook": self.check_codebook,
             "rows": lambda: check_rows(
@@ -187,9 +192,29 @@ class _SyntheticContents(FolderContents):
         }
 
     @property
+    def _estimate_checks(self) -> dict[str, Check]:
+        """What follows from the noisy counts: intervals, or the tables of a geography."""
+        if not self.manifest.hierarchical:
+            return {"intervals": lambda: check_intervals(self.folder, measurements=self.measurements)}
+        items = self.measurements.items
+        return {
+            "tables": lambda: check_unit_tables(self.released, self.folder),
+            "noisy measurements": lambda: check_noisy_counts(self.released, self.folder, measurements=items),
+        }
+
+    @cached_property
+    def released(self) -> ReleasedHierarchy:
+        """The tables of a geography that follow from measurements and model."""
+        return ReleasedHierarchy.of(self.measurements, self.model)
+
+    @property
     def slow_checks(self) -> dict[str, tuple[Check, str]]:
         skipped = "not redrawn: the rows may not be the model's (--quick)"
-        return {"redrawn": (self.check_redrawn, skipped), **super().slow_checks}
+        fitted: dict[str, tuple[Check, str]] = {}
+        if self.manifest.hierarchical:
+            unfitted = "not fitted again: the integer tables may not be those of the measurements (--quick)"
+            fitted["fitted"] = (lambda: check_integer_tables(self.released, self.manifest), unfitted)
+        return {**fitted, "redrawn": (self.check_redrawn, skipped), **super().slow_checks}
 
     def state(self) -> Statement:
         rows, manifest = self.statement["total"]["rows"], self.manifest
@@ -250,8 +275,13 @@ class _SyntheticContents(FolderContents):
 
     def _write(self, place: Path) -> None:
         # Machines differ in the last digits of intervals: those of the file were compared before, and are written.
-        beside = read_intervals(self.folder)
-        self.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
+        if self.manifest.hierarchical:
+            items = self.measurements.items
+            self.measurements.save(place)
+            rewrite_unit_files(self.released, place, measurements=items, held=self.folder)
+        else:
+            beside = read_intervals(self.folder)
+            self.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
         self.model.write_files(place)
         for name, table in zip(list_tables(self.manifest), self.tables, strict=True):
             write_table(table, place / name)
@@ -300,7 +330,8 @@ def _check_files(folder: Path, manifest: Manifest) -> str:
         further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
         if lacking := sorted(further - listed):
             raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
-        always, sometimes = set(REQUIRED_FILES), {*OPTIONAL_FILES, *further}
+        tables = HIERARCHY_FILES if manifest.hierarchical else ()
+        always, sometimes = {*REQUIRED_FILES, *tables}, {*OPTIONAL_FILES, *further}
     present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
     for names, what in (
         (listed - present, "is listed but missing"),

@@ -13,7 +13,7 @@ import pyarrow as pa
 from populace.core.untrusted_files import altered_error, read_parquet
 from populace.inference.gls.count_intervals import intervals
 from populace.measurements.exact_counts import is_same_question, level_marginal
-from populace.measurements.measurements import Measurements, describe_marginals
+from populace.measurements.measurements import Measurements
 from populace.privacy.accounting.mechanisms import (
     WHOLE_ROWS,
     DiscreteGaussian,
@@ -61,7 +61,7 @@ def check_measurements_paid(measurements: Measurements) -> str:
     if released is not None and released.counts.min(initial=least + 1) <= least:
         raise altered_error("a row was told that is not above the threshold")
     rows = "" if released is None else f", {len(released.counts)} different rows"
-    return f"{describe_marginals(item.marginal for item in measurements.items)}{rows}: all booked with their noise"
+    return f"{measurements.describe()}{rows}: all booked with their noise"
 
 
 def check_exact_totals(measurements: Measurements) -> None:

@@ -14,9 +14,11 @@ import pyarrow.compute as pc
 from populace.core.untrusted_files import altered_error, check_memory
 from populace.inference.constraints.conditional_model import ConditionalModel, condition_model
 from populace.inference.model import Model
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.manifest import TABLE_FILES, Manifest, list_table_files, list_versions
 from populace.release.row_selection import RowSelection
 from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic, draw_tables
+from populace.release.table_files import count_column, count_units
 from populace.release.verify.checks import Inconclusive
 from populace.schema.codec.datetime_codec import parse_temporal
 from populace.schema.codec.table_codec import TableCodec
@@ -39,7 +41,7 @@ def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
     where = _parse_filter(manifest.selection, schema=schema, model=model)
     rules: Mapping[str, int] = {}
     for name, table in zip(list_tables(manifest), tables, strict=True):
-        if table.num_rows != rows:
+        if count_units(table, schema=schema) != rows:
             raise altered_error(f"{name} does not have the number of rows that the statement gives")
         outside = find_column_outside(table, schema=schema)
         if outside is not None:
@@ -53,6 +55,9 @@ def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
     kept = f" and keep its {len(rules)} rules" if rules else ""
     some = f", all where {where.text}" if where is not None else ""
     number = f"{manifest.implicates} tables of " if manifest.implicates > 1 else ""
+    if (counted := count_column(schema)) is not None:
+        some = f", with {rows} as the sum of {counted!r}"
+        rows = tables[0].num_rows
     return f"{number}{rows} rows, all within the codebook{kept}{some}"
 
 
@@ -75,6 +80,15 @@ def check_redrawn(tables: list[pa.Table], manifest: Manifest, *, schema: Schema,
             f"not redrawn: {differing} was made with {others}, and here model and seed give other rows"
         )
     raise altered_error(f"{differing} does not hold the rows that the model and the seed give")
+
+
+def check_integer_tables(released: ReleasedHierarchy, manifest: Manifest) -> str:
+    """Make the integer tables of a geography again from the measurements, and compare the model with them."""
+    if np.array_equal(released.measured.tables[-1], released.smallest):
+        return "the measurements give the same integer tables again"
+    if others := describe_differences(manifest):
+        raise Inconclusive(f"made with {others}, and here the measurements give other integer tables")
+    raise altered_error("the model does not hold the integer tables that the measurements give")
 
 
 def describe_differences(manifest: Manifest) -> str:
@@ -151,8 +165,16 @@ def _parse_filter(selection: RowSelection | None, *, schema: Schema, model: Mode
 def find_column_outside(table: pa.Table, *, schema: Schema) -> str | None:
     """Return the first column with a value outside its domain, or None if there is none."""
     return next(
-        (name for name, column in schema.columns.items() if not is_within_domain(column, table[name])), None
+        (name for name, column in schema.columns.items() if not is_within_domain(column, table[name])),
+        _find_bad_count(table, schema=schema),
     )
+
+
+def _find_bad_count(table: pa.Table, *, schema: Schema) -> str | None:
+    """Return the column that counts units where a row stands for none, or for no number of them."""
+    if (name := count_column(schema)) is None or not table.num_rows:
+        return None
+    return name if table[name].null_count or pc.min(table[name]).as_py() < 1 else None
 
 
 def is_within_domain(column: Column, values: pa.ChunkedArray[Any]) -> bool:

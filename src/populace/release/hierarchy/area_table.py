@@ -1,0 +1,110 @@
+"""Estimates for an area: any set of units of a released geography, on or off its spine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from populace.core.array_types import Floats
+from populace.core.errors import UsageError
+from populace.inference.factor import sum_onto
+from populace.release.hierarchy.area_units import find_members
+from populace.release.hierarchy.released_hierarchy import MARGIN_DEVIATIONS, ReleasedHierarchy
+from populace.schema.hints import quote_names, suggest
+
+# Estimates are given to a thousandth, as in tables.parquet.
+DECIMALS = 3
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AreaTable:
+    """The counts of an area: unbiased estimates with 95 % intervals, and the published counts.
+
+    `units` is the number of smallest units in the area. `table` has a row for each cell of the columns `by`.
+    """
+
+    level: str
+    units: int
+    by: tuple[str, ...]
+    table: pa.Table
+
+    def __repr__(self) -> str:
+        return f"Area of {self.units} units of level {self.level!r}\n{self.format()}"
+
+    def format(self) -> str:
+        """Return the table as text, columns aligned."""
+        cells = [list(row.values()) for row in self.table.to_pylist()]
+        lines = [self.table.column_names, *([*map(_shown, row)] for row in cells)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        names = len(self.by)
+        return "\n".join(
+            "  ".join(
+                text.ljust(width) if place < names else text.rjust(width)
+                for place, (text, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as plain JSON values."""
+        return {
+            "level": self.level,
+            "units": self.units,
+            "by": list(self.by),
+            "confidence": 0.95,
+            "cells": self.table.to_pylist(),
+        }
+
+
+def tabulate_area(released: ReleasedHierarchy, units: Any, *, by: Sequence[str] = ()) -> AreaTable:
+    """Return the counts of an area, in total or by columns; structural zeros are left out."""
+    wanted = (by,) if isinstance(by, str) else tuple(by)
+    _check_columns(wanted, known=released.columns)
+    plan = released.measured.plan
+    members = find_members(units, released.geography)
+    found = released.estimates.area(members, clique=wanted)
+    published = sum_onto(released.smallest[members].sum(axis=0), released.columns, wanted)
+    margin: Floats = MARGIN_DEVIATIONS * found.standard_deviation
+    possible = np.ones(plan.shape, dtype=np.bool_) if plan.possible is None else plan.possible
+    kept = np.flatnonzero(sum_onto(possible.astype(np.int64), released.columns, wanted))
+    numbers = {
+        "unbiased": found.estimate,
+        "margin": margin,
+        "low": found.estimate - margin,
+        "high": found.estimate + margin,
+    }
+    codes = np.unravel_index(kept, plan.domain.shape(wanted)) if wanted else ()
+    columns: Mapping[str, Any] = {
+        name: [released.labels(name)[code] for code in code_of]
+        for name, code_of in zip(wanted, codes, strict=True)
+    }
+    return AreaTable(
+        level=released.geography.levels[-1],
+        units=int(members.sum()),
+        by=wanted,
+        table=pa.table(
+            {
+                **columns,
+                **{name: values.ravel()[kept].round(DECIMALS) + 0.0 for name, values in numbers.items()},
+                "published": np.asarray(published, dtype=np.int64).ravel()[kept],
+            }
+        ),
+    )
+
+
+def _check_columns(by: Sequence[str], *, known: Sequence[str]) -> None:
+    if strange := [name for name in by if name not in known]:
+        raise UsageError(
+            f"the tables have no column {strange[0]!r}.",
+            hint=suggest(strange[0], known, otherwise=f"one of {quote_names(known)}"),
+        )
+    if len(set(by)) < len(by):
+        raise UsageError(f"a column is named twice in {quote_names(by)}.", hint="name each column once")
+
+
+def _shown(value: object) -> str:
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
