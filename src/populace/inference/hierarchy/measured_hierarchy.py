@@ -40,7 +40,7 @@ class MeasuredHierarchy:
         noisy: list[list[Counts]] = [[] for _ in geography.spine.levels]
         totals: dict[int, Ints] = {}
         for item in items:
-            level, marginal = _place(item.marginal, geography)
+            level, marginal = place_marginal(item.marginal, geography)
             counts = item.counts if GEOCODE in item.marginal.clique else item.counts[np.newaxis]
             if item.variance == 0:
                 totals[level] = counts
@@ -151,7 +151,7 @@ def level_marginal(geography: Geography, level: int, clique: Clique) -> Marginal
     return Marginal((GEOCODE, *clique), () if grouping is None else (grouping,))
 
 
-def _place(marginal: Marginal, geography: Geography) -> tuple[int, Marginal]:
+def place_marginal(marginal: Marginal, geography: Geography) -> tuple[int, Marginal]:
     """Return the level at which a marginal counts units, and what it counts in each of them."""
     clique = tuple(name for name in marginal.clique if name != GEOCODE)
     groupings = tuple(grouping for grouping in marginal.groupings if grouping.column != GEOCODE)
