@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from populace.release.report.published_hierarchy import PublishedHierarchy
+from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,8 @@ def _check_invariants(shown: PublishedHierarchy) -> ConsistencyCheck:
     return ConsistencyCheck(
         name="invariants violated",
         found=sum(
-            int((shown.published((), level=level)[:, 0] != exact).sum()) for level, exact in totals.items()
+            int((shown.published_counts((), level=level)[:, 0] != exact).sum())
+            for level, exact in totals.items()
         ),
         examined=sum(len(exact) for exact in totals.values()),
         of="exact totals",

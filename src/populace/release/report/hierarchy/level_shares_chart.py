@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from populace.core.number_format import format_number, format_percent
 from populace.release.report import charts
 from populace.release.report.charts import Spec
-from populace.release.report.level_axes import add_title, named_rows, round_digits
-from populace.release.report.level_shares import LevelShare
+from populace.release.report.hierarchy.level_axes import add_title, named_rows, round_digits
+from populace.release.report.hierarchy.level_shares import LevelShare
 
 
 def shares_chart(shares: Sequence[LevelShare], *, plural: str) -> Spec:

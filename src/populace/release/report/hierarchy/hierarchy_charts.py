@@ -12,14 +12,14 @@ from itertools import groupby
 from populace.core.number_format import format_number, format_with_error
 from populace.release.report import charts
 from populace.release.report.charts import Spec
-from populace.release.report.hierarchy_report import (
+from populace.release.report.hierarchy.hierarchy_report import (
     ErrorPoint,
     QueryPrecision,
     RankedUnits,
     UnitInterval,
     format_margin,
 )
-from populace.release.report.level_axes import (
+from populace.release.report.hierarchy.level_axes import (
     COUNT_EXPR,
     add_title,
     count_axis,
@@ -295,8 +295,8 @@ def _relative_line(share: float, *, right: float, bottom: float, top: float) -> 
 
 def _label_unit(unit: UnitInterval) -> tuple[str, tuple[str, ...]]:
     margin = f" ± {format_margin(unit.margin)}" if unit.margin else ""
-    told = f"{format_number(unit.published)}{margin}"
-    return f"{charts.cut_middle(unit.unit, 24)}  ·  {told}", (charts.cut_middle(unit.unit, 18), told)
+    text = f"{format_number(unit.published)}{margin}"
+    return f"{charts.cut_middle(unit.unit, 24)}  ·  {text}", (charts.cut_middle(unit.unit, 18), text)
 
 
 def _describe_interval(unit: UnitInterval) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from populace.release.report import bias_charts, hierarchy_charts, level_shares_chart
 from populace.release.report.charts import Spec
-from populace.release.report.hierarchy_report import HierarchyDocument, format_margin
+from populace.release.report.hierarchy import bias_charts, hierarchy_charts, level_shares_chart
+from populace.release.report.hierarchy.hierarchy_report import HierarchyDocument, format_margin
 from populace.release.report.render import render_page
 
 

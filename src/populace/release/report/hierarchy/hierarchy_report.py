@@ -18,10 +18,10 @@ from populace.core.number_format import format_number, format_percent
 from populace.core.spine import ROOT
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
-from populace.release.report.consistency_checks import ConsistencyCheck, check_tables
-from populace.release.report.level_shares import LevelShare, list_level_shares, list_stages
-from populace.release.report.nonnegativity_bias import BiasClass, classify_bias
-from populace.release.report.published_hierarchy import PublishedHierarchy
+from populace.release.report.hierarchy.consistency_checks import ConsistencyCheck, check_tables
+from populace.release.report.hierarchy.level_shares import LevelShare, list_level_shares, list_stages
+from populace.release.report.hierarchy.nonnegativity_bias import BiasClass, classify_bias
+from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.schema import Schema
@@ -182,7 +182,7 @@ def _summarize_level(shown: PublishedHierarchy, level: int) -> LevelSummary:
 
 
 def _summarize_query(shown: PublishedHierarchy, clique: Clique, *, level: int) -> QueryPrecision:
-    margin, published = shown.margin(clique, level=level), shown.published(clique, level=level)
+    margin, published = shown.margin(clique, level=level), shown.published_counts(clique, level=level)
     some = published > 0
     return QueryPrecision(
         level=shown.geography.spine.levels[level],
@@ -198,7 +198,7 @@ def _summarize_query(shown: PublishedHierarchy, clique: Clique, *, level: int) -
 
 def _sample_errors(shown: PublishedHierarchy, level: int) -> list[ErrorPoint]:
     """Return units of a level that are spread evenly over its ranking; exact totals have no error."""
-    published = shown.published((), level=level)[:, 0]
+    published = shown.published_counts((), level=level)[:, 0]
     errors = MEAN_ABSOLUTE_ERROR * np.sqrt(shown.variance((), level=level)[:, 0])
     order = np.argsort(-published, kind="stable")
     chosen = order[spread_evenly(len(order), most=MAX_POINTS)]
@@ -215,7 +215,7 @@ def _sample_errors(shown: PublishedHierarchy, level: int) -> list[ErrorPoint]:
 
 def rank_units(shown: PublishedHierarchy, level: int, *, most: int, spread: bool = False) -> RankedUnits:
     """Return units of a level by published total: all, or the largest and the smallest, or some all over."""
-    published = shown.published((), level=level)[:, 0]
+    published = shown.published_counts((), level=level)[:, 0]
     order = np.argsort(-published, kind="stable")
     if spread:
         places = spread_evenly(len(order), most=most)
@@ -223,7 +223,7 @@ def rank_units(shown: PublishedHierarchy, level: int, *, most: int, spread: bool
         places = np.arange(len(order))
         if len(order) > most:
             places = np.concatenate([places[: most // 2], places[len(order) - most // 2 :]])
-    unbiased, margin = shown.unbiased((), level=level)[:, 0], shown.margin((), level=level)[:, 0]
+    unbiased, margin = shown.unbiased_counts((), level=level)[:, 0], shown.margin((), level=level)[:, 0]
     units = order[places].tolist()
     return RankedUnits(
         level=shown.geography.spine.levels[level],
@@ -253,8 +253,8 @@ def spread_evenly(count: int, *, most: int) -> Ints:
 
 
 def _classify_level(shown: PublishedHierarchy, level: int) -> LevelBias:
-    unbiased: Floats = shown.unbiased(shown.columns, level=level)
-    published = shown.published(shown.columns, level=level)
+    unbiased: Floats = shown.unbiased_counts(shown.columns, level=level)
+    published = shown.published_counts(shown.columns, level=level)
     return LevelBias(
         level=shown.geography.spine.levels[level],
         classes=classify_bias(published - unbiased, by=unbiased),

@@ -9,8 +9,8 @@ from populace.core.array_types import Floats, Ints
 from populace.core.number_format import format_number, format_with_error
 from populace.release.report import charts
 from populace.release.report.charts import Spec
-from populace.release.report.hierarchy_report import LevelBias
-from populace.release.report.level_axes import (
+from populace.release.report.hierarchy.hierarchy_report import LevelBias
+from populace.release.report.hierarchy.level_axes import (
     COUNT_EXPR,
     add_title,
     count_axis,
@@ -18,7 +18,7 @@ from populace.release.report.level_axes import (
     named_rows,
     round_digits,
 )
-from populace.release.report.nonnegativity_bias import TRUE_CLASS_ENDS, classify_bias
+from populace.release.report.hierarchy.nonnegativity_bias import TRUE_CLASS_ENDS, classify_bias
 from populace.release.report.palette import colour
 
 

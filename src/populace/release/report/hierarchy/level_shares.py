@@ -38,7 +38,7 @@ def list_level_shares(
     levels = measured.plan.spine.levels
     found = []
     noisy = (item for item in measurements.items if item.variance)
-    for item, (share, mechanism) in zip(noisy, _paid(statement), strict=True):
+    for item, (share, mechanism) in zip(noisy, _list_payments(statement), strict=True):
         level, query = place_marginal(item.marginal, measured.geography)
         found.append(
             LevelShare(
@@ -66,7 +66,7 @@ def list_stages(shares: tuple[LevelShare, ...], *, plural: str) -> tuple[BudgetS
     )
 
 
-def _paid(statement: Statement) -> Iterator[tuple[float, str]]:
+def _list_payments(statement: Statement) -> Iterator[tuple[float, str]]:
     """Yield the share and the noise distribution of every measured table."""
     for line in statement["spends"]:
         if line["verb"] == "measure":

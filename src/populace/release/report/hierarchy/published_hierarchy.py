@@ -78,13 +78,13 @@ class PublishedHierarchy:
         cells = np.ones(plan.shape, dtype=np.bool_) if plan.possible is None else plan.possible
         return np.asarray(sum_onto(cells.astype(np.float64), plan.columns, clique) > 0)
 
-    def published(self, clique: Clique, *, level: int) -> Ints:
+    def published_counts(self, clique: Clique, *, level: int) -> Ints:
         """Return the published counts of a marginal of every unit of a level, its possible cells: (units, cells)."""
         summed = sum_onto(self.tables[level], ("", *self.columns), ("", *clique))
         found: Ints = summed.reshape(len(summed), -1)[:, self.possible(clique).ravel()]
         return found
 
-    def unbiased(self, clique: Clique, *, level: int) -> Floats:
+    def unbiased_counts(self, clique: Clique, *, level: int) -> Floats:
         """Return the unbiased estimates of the same cells."""
         return self._select(self.measured.estimates.marginal(clique, level=level), clique)
 
