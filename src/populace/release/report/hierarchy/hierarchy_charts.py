@@ -33,6 +33,8 @@ from populace.release.report.palette import colour
 
 # More rows than these are not drawn: tables of single columns are left to the page's table.
 MAX_PRECISION_ROWS = 64
+# Letters of a unit's id on a wide page and on a phone.
+UNIT_LETTERS, UNIT_PHONE_LETTERS = 24, 18
 # Counts of 0 stand here on an axis of logarithms.
 ZERO_PLACE = 0.5
 ZERO_COUNT_EXPR = f"datum.value < 1 ? '0' : {COUNT_EXPR}"
@@ -198,7 +200,8 @@ def interval_chart(ranked: RankedUnits, *, plural: str) -> Spec:
             rows.append(None)
         rows.append(unit)
     left = f"… {format_number(ranked.units - len(ranked.shown))} more"
-    places = charts.label_lines([(left, (left,)) if unit is None else _label_unit(unit) for unit in rows])
+    labels = _label_units(ranked)
+    places = charts.label_lines([(left, (left,)) if unit is None else labels[unit] for unit in rows])
     values = [
         _interval_value(unit, place=place, ranked=ranked)
         for place, unit in zip(places, rows, strict=True)
@@ -220,7 +223,7 @@ def interval_chart(ranked: RankedUnits, *, plural: str) -> Spec:
 
 def offset_chart(ranked: RankedUnits, *, plural: str) -> Spec:
     """Return units by size, each with its interval as seen from the published total, which stands at 0."""
-    places = charts.label_lines([_label_unit(unit) for unit in ranked.shown])
+    places = charts.label_lines([*_label_units(ranked).values()])
     values = [
         _interval_value(unit, place=place, ranked=ranked, origin=unit.published)
         for place, unit in zip(places, ranked.shown, strict=True)
@@ -293,10 +296,19 @@ def _relative_line(share: float, *, right: float, bottom: float, top: float) -> 
     ]
 
 
-def _label_unit(unit: UnitInterval) -> tuple[str, tuple[str, ...]]:
-    margin = f" ± {format_margin(unit.margin)}" if unit.margin else ""
-    text = f"{format_number(unit.published)}{margin}"
-    return f"{charts.cut_middle(unit.unit, 24)}  ·  {text}", (charts.cut_middle(unit.unit, 18), text)
+def _label_units(ranked: RankedUnits) -> dict[UnitInterval, tuple[str, tuple[str, ...]]]:
+    """Return the labels of units: their ids, cut where they are long, with the published total and its margin."""
+    names = [unit.unit for unit in ranked.shown]
+    wide, narrow = (
+        charts.shorten_labels(names, UNIT_LETTERS),
+        charts.shorten_labels(names, UNIT_PHONE_LETTERS),
+    )
+    found: dict[UnitInterval, tuple[str, tuple[str, ...]]] = {}
+    for unit, long, short in zip(ranked.shown, wide, narrow, strict=True):
+        margin = f" ± {format_margin(unit.margin)}" if unit.margin else ""
+        text = f"{format_number(unit.published)}{margin}"
+        found[unit] = (f"{long}  ·  {text}", (short, text))
+    return found
 
 
 def _describe_interval(unit: UnitInterval) -> str:

@@ -13,6 +13,8 @@ from populace.release.report.palette import colour
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "wedge")
 COLOURS = tuple(map(colour, ("accent", "noise", "ink", "bad", "imputation", "weak", "link", "bar-edge")))
+# Counts whose largest is less than so many times the smallest are drawn on a linear axis.
+MAX_LINEAR_RATIO = 10
 # Whole numbers on an axis, thousands apart; small ones with their decimals.
 COUNT_EXPR = f"replace(replace(format(datum.value, ',~r'), /,/g, '{THIN_SPACE}'), '-', '\\u2212')"
 
@@ -76,7 +78,16 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def count_axis(title: str, ends: Sequence[float], *, near_zero: Sequence[float]) -> Spec:
-    """Return an axis of counts of any sign and size: linear near 0, logarithmic beyond the typical margin."""
+    """Return an axis of counts of any sign and size: linear near 0, logarithmic beyond the typical margin.
+
+    Counts of about one size have a linear axis, which need not begin at 0.
+    """
+    if ends and 0 < max(ends) < MAX_LINEAR_RATIO * min(ends):
+        return {
+            "title": title,
+            "scale": {"zero": False, "nice": True},
+            "axis": {"tickCount": {"expr": f"width < {charts.PHONE_WIDTH} ? 3 : 6"}, "labelExpr": COUNT_EXPR},
+        }
     low, high = min([0.0, *ends]), max([0.0, *ends])
     known = sorted(size for size in near_zero if size > 0)
     constant = max(1.0, known[len(known) // 2] if known else 1.0)
