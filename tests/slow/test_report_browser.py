@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from populace.api.synthesize import synthesize
+from populace.schema.schema import Schema
 from populace.simulation.sample_survey import simulate_survey
 
 BROWSER = shutil.which("chromium")
@@ -28,6 +31,36 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     release.save(folder / "out")
     return folder / "out" / "report.html"
+
+
+@pytest.fixture(scope="module")
+def hierarchy_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hierarchy")
+    units = [f"{county:02d}|{tract:02d}" for county in range(50) for tract in range(20)]
+    schema = Schema.parse(
+        f'[table]\nunit = "person"\n[geography]\nlevels = ["county", "tract"]\nunits = {json.dumps(units)}\n'
+        '[columns.sex]\nkind = "categorical"\nvalues = ["f", "m"]\nother = "f"\n'
+    )
+    rows = [unit.split("|") for unit in units for _ in range(5)]
+    table = pa.table(
+        {
+            "county": [county for county, _ in rows],
+            "tract": [tract for _, tract in rows],
+            "sex": ["f", "m", "f", "m", "m"] * len(units),
+        }
+    )
+    release = synthesize(
+        table,
+        schema=schema,
+        epsilon="1",
+        delta="1e-9",
+        method="topdown",
+        dataset="tracts",
+        ledger=folder / "l.db",
+    )
+    page = folder / "report.html"
+    page.write_text(release.report(), encoding="utf-8")
+    return page
 
 
 def browse(page: Path, *, width: int, profile: Path) -> tuple[str, list[str]]:
@@ -61,6 +94,18 @@ def test_the_report_draws_itself_offline(report: Path, tmp_path: Path, width: in
     assert 'data-ready="yes"' in drawn
     # Budget, pairs and twelve columns; some browsers lay out the three folded ones before they are opened.
     assert drawn.count('class="marks"') in (14, 17)
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_report_of_a_hierarchy_draws_itself_offline(
+    hierarchy_report: Path, tmp_path: Path, width: int
+) -> None:
+    drawn, console = browse(hierarchy_report, width=width, profile=tmp_path / "profile")
+    assert console == []
+    assert 'data-ready="yes"' in drawn
+    # Margins, ranking, errors, intervals, shifts, B and budget.
+    assert drawn.count('class="marks"') == 7
+    assert "… 10 more" in drawn
 
 
 def test_a_broken_report_would_be_noticed(report: Path, tmp_path: Path) -> None:

@@ -227,9 +227,12 @@ class Release:
     def report(self) -> str:
         """Return the report as one HTML page; it is no part of making the release."""
         if self.measurements.schema.geography is not None:
-            from populace.release.report.hierarchy_report import build_hierarchy_report
+            from populace.release.report.hierarchy.hierarchy_report import build_hierarchy_report
+            from populace.release.report.hierarchy.render_hierarchy import render_hierarchy_report
 
-            return build_hierarchy_report(self.statement, self.hierarchy)
+            return render_hierarchy_report(
+                build_hierarchy_report(self.statement, measurements=self.measurements, model=self.model)
+            )
         from populace.release.report.render import render_report
 
         return render_report(self.document())

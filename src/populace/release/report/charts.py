@@ -271,6 +271,11 @@ def label_rows(names: Sequence[str]) -> list[str]:
     return [_order_key(place, *both) for place, both in enumerate(zip(wide, narrow, strict=True))]
 
 
+def label_lines(names: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
+    """Return the values of `row_axis` for rows with their own spelling on a phone: a wide line, and narrow lines."""
+    return [_order_key(place, wide, _LINE.join(narrow)) for place, (wide, narrow) in enumerate(names)]
+
+
 def _label_pairs(pairs: Sequence[PairSummary]) -> list[str]:
     """Return the values of `row_axis` for pairs: on a phone each column has its own line."""
     wide = shorten_labels([pair.name for pair in pairs], ROW_LETTERS)

@@ -1,0 +1,1 @@
+"""The report of a hierarchical release: its numbers, its charts and its page."""
