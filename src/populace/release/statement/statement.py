@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, NotRequired, TypedDict
 
-from populace.core.number_format import format_exact
+from populace.core.number_format import format_exact, format_percent_bound
 from populace.privacy.accounting.mechanisms import PartitionSelection
+from populace.privacy.accounting.privacy_loss import Currency, cap
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.row_selection import (
@@ -26,18 +28,12 @@ from populace.release.row_selection import (
     warn_of_rare_rows,
 )
 from populace.release.statement.limitations import MeasuredContent, list_limitations, list_omissions
-from populace.release.statement.membership_power import (
-    MIN_UNPROTECTED_POWER,
-    MIN_WEAK_POWER,
-    bound_membership_power,
-    describe_membership_test,
-)
 from populace.schema.columns.column import Column, Origin
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.range_columns import OutOfRange, RangeColumn
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 # The number of the rules by which statements, codebooks and manifests are made. Whoever changes a number or a word of
 # them raises it, and freezes releases of the new format: tests/golden/releases/make.py.
@@ -45,6 +41,10 @@ RELEASE_FORMAT = 3
 REHEARSAL_STAMP = "REHEARSAL – noise was repeatable; not private"
 # Above this, or above a tenth of one row, δ is flagged.
 MAX_USUAL_DELTA = Fraction(1, 10**5)
+FALSE_POSITIVE_RATE = 0.05
+# A random guess has a power of 5 %. From these on, the guarantee is weak, and hardly one at all.
+MIN_WEAK_POWER = 0.2
+MIN_UNPROTECTED_POWER = 0.5
 
 
 class TotalLine(TypedDict):
@@ -212,6 +212,43 @@ def compute_statement(
     if record.keys:
         statement["delta_parts"] = _delta_parts(record)
     return statement
+
+
+def bound_membership_power(record: RunRecord, *, false_positives: float = FALSE_POSITIVE_RATE) -> float:
+    """Return the largest power of any test at a false-positive rate, under the run's guarantee.
+
+    Gaussian: Φ(Φ⁻¹(α) + μ), the exact trade-off curve at the cap μ² that (ε, δ) allows. Otherwise, for (ε, δ):
+    min(e^ε·α + δ, 1 − e^−ε·(1 − δ − α)). Sources: Dong, Roth and Su 2022, section 2; Kairouz, Oh and
+    Viswanath 2015, section 2. The part κ of δ for keys moves both probabilities by at most κ: docs/proofs/discover.md.
+    """
+    kept, slack = record.guarantee
+    currency, most = cap(kept, slack - record.keys)
+    if currency is Currency.GDP:
+        normal = NormalDist()
+        keys = float(record.keys)
+        alarms = false_positives / (1 - keys)
+        return min(1.0, keys + normal.cdf(normal.inv_cdf(alarms) + math.sqrt(most)) if alarms < 1 else 1.0)
+    epsilon, delta = float(kept), float(slack)
+    # e^1000 is no float; above that the second bound is the smaller one anyway.
+    first = math.exp(min(epsilon, 700.0)) * false_positives + delta
+    return min(first, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
+
+
+def describe_membership_test(unit: PrivacyUnit, *, power: float) -> str:
+    """Return the sentence of a statement that bounds the power of every membership test.
+
+    >>> describe_membership_test(PrivacyUnit(name="person"), power=0.072)  # doctest: +ELLIPSIS
+    'A membership test with a 5 % false-positive rate has at most 7.2 % power (a random guess: 5 %). This holds ...'
+    """
+    if unit.neighbours is Neighbours.REPLACE_ONE:
+        question = f"which of two versions of one {unit.word} is in the data"
+    else:
+        question = f"whether one given {unit.word} is in the data"
+    return (
+        f"A membership test with a 5 % false-positive rate has at most {format_percent_bound(power)} power (a random "
+        f"guess: 5 %). This holds for every test of {question}, by anybody who knows all other rows and this whole "
+        "folder."
+    )
 
 
 def round_up_to_float(value: Fraction) -> float:

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.array_types import Floats, Truth
+from populace.core.array_types import Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
 from populace.privacy.sensitivity.poststratification import Bin, Binning, smooth_weight_bound
 from populace.privacy.smooth.smooth_noise import SmoothNoise
@@ -127,19 +127,33 @@ class _CountAsking:
         part = self.share if method is CountMethod.TABLE else self.share * SAMPLING_ERROR_SHARE
         table = _ask_table(self.oracle, self.plan, sample.table, where=count.where, share=part)
         found = CalibratedCount(sample=sample, answer=table, among=among)
+        draws = np.zeros(1)
         if method is CountMethod.TABLE:
-            return _make_row(count, found, value=found.value, noise=found.table_noise(), method=method)
-        if method is CountMethod.SUM or smooth is None:
+            value, noise = found.value, found.table_noise()
+        elif smooth is None:
             asked = self._weighted_sum(count, among)
-            noise = budget.sum_noise(self.share - part, sums=1)
-            ((_, answer),) = ask_sums(self.oracle, [([asked], noise)])
-            own = answer.terms(1.0) + found.weight_noise()
-            return _make_row(count, found, value=float(answer.values), noise=own, method=method)
-        question = self._weighted_question(count, beta=smooth.t)
-        value = float(self.oracle.smooth(question, mechanism=smooth, lattice=LATTICE))
-        draws = distribution_draws(smooth.distribution) * (self._guess_bound(smooth.t) / float(smooth.s))
-        noise_of_totals = found.population_noise()
-        return _make_row(count, found, value=value, noise=noise_of_totals, other=draws, method=method)
+            ((_, answer),) = ask_sums(self.oracle, [([asked], budget.sum_noise(self.share - part, sums=1))])
+            value, noise = float(answer.values), answer.terms(1.0) + found.weight_noise()
+        else:
+            question = self._weighted_question(count, beta=smooth.t)
+            value = float(self.oracle.smooth(question, mechanism=smooth, lattice=LATTICE))
+            draws = distribution_draws(smooth.distribution) * (self._guess_bound(smooth.t) / float(smooth.s))
+            noise = found.population_noise()
+        spread = found.spread()
+        wide = half_width(spread, noise=noise, other=draws)
+        moved = f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
+        row = Estimate(
+            query=count.name,
+            group=count.group,
+            estimate=value,
+            sampling_error=math.sqrt(spread.variance),
+            privacy_error=math.sqrt(noise.variance + float(draws.var())),
+            low=value - wide,
+            high=value + wide,
+            degrees=spread.degrees,
+            note=method.value + (moved if sample.shrink else ""),
+        )
+        return row.clip_to(0.0, sample.table.totals.people)
 
     def _choose_method(self, among: Truth) -> tuple[CountMethod, SmoothNoise | None]:
         """Return the method of least noise, as the noisy table that is paid for foretells it, and any smooth noise.
@@ -230,32 +244,3 @@ def _round_exact(number: float) -> Fraction:
     """Return a weight or a population with few digits: machines that differ in the last ones must ask the same."""
     return round_down(Fraction(number) * (1 + Fraction(1, 2 ** (_WEIGHT_BITS + 1))), bits=_WEIGHT_BITS)
 
-
-def _make_row(
-    count: PopulationCount,
-    found: CalibratedCount,
-    *,
-    value: float,
-    noise: NoiseTerms,
-    other: Floats | None = None,
-    method: CountMethod,
-) -> Estimate:
-    """Put the errors together."""
-    spread = found.spread()
-    wide = half_width(spread, noise=noise, other=other)
-    apart = 0.0 if other is None else float(other.var())
-    note = method.value
-    if found.sample.shrink:
-        note += f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
-    row = Estimate(
-        query=count.name,
-        group=count.group,
-        estimate=value,
-        sampling_error=math.sqrt(spread.variance),
-        privacy_error=math.sqrt(noise.variance + apart),
-        low=value - wide,
-        high=value + wide,
-        degrees=spread.degrees,
-        note=note,
-    )
-    return row.clip_to(0.0, found.sample.table.totals.people)

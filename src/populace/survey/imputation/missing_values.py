@@ -130,33 +130,21 @@ class _NoisyTables:
         plan, cells = self.plan, self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
+        # Between these the truth lies, whatever the rows.
+        share = estimand.between is not None
+        low, high = (0.0, 1.0) if share else (float(plan.donors.low), float(plan.donors.high))
         if filled is None:
             note = notes.COMPLETE_CASES if plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
-            return self._make_row(
-                estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
-            )
-        answer, draws = filled
-        of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
-        rows = self.sums[CellSum.SIZE, None]
-        size = max(1.0, float(rows.values[of_frame].sum()))
-        low, high = self._possible(estimand)
-        value = min(max(answer / size, low), high)
-        weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
-        noise = NoiseTerms.of(rows.mechanism, weights=weights)
-        return self._make_row(
-            estimand, cells, value=value, noise=noise, other=draws / size, note=notes.NEAREST_DONORS
-        )
-
-    def _make_row(
-        self,
-        estimand: Estimand,
-        cells: ImputationCells,
-        *,
-        value: float,
-        noise: NoiseTerms,
-        other: Floats | None,
-        note: str,
-    ) -> Estimate:
+            value, noise, other = cells.mean, cells.mean_noise, None
+        else:
+            answer, draws = filled
+            of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
+            rows = self.sums[CellSum.SIZE, None]
+            size = max(1.0, float(rows.values[of_frame].sum()))
+            value = min(max(answer / size, low), high)
+            weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
+            noise, other = NoiseTerms.of(rows.mechanism, weights=weights), draws / size
+            note = notes.NEAREST_DONORS
         spread = cells.spread(value)
         sampling, imputation = cells.parts(spread, mean=value)
         width = half_width(spread, noise=noise, other=other)
@@ -174,13 +162,7 @@ class _NoisyTables:
             degrees=spread.degrees,
             note=note if imputation is not None else f"{note}; {notes.IMPUTATION_NOT_ESTIMABLE}",
         )
-        return found.clip_to(*self._possible(estimand))
-
-    def _possible(self, estimand: Estimand) -> tuple[float, float]:
-        """Return between which numbers the truth lies, whatever the rows."""
-        if estimand.between is not None:
-            return 0.0, 1.0
-        return float(self.plan.donors.low), float(self.plan.donors.high)
+        return found.clip_to(low, high)
 
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
         """Return the joined cells of an estimand, or None where noise does not tell that there are rows."""
