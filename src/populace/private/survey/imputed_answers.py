@@ -28,17 +28,13 @@ from populace.privacy.sensitivity.nn_imputation import (
     DonorValue,
     MatchedRows,
     MatchingSpace,
-    Membership,
     NearestNeighbours,
-    frequency_bound,
-    mean_bound,
-    variance_bound,
 )
 from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
-from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
+from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic, imputed_bound
 
 # The largest number of a range takes up to so many bits on the lattice, and never less than so many.
 _BITS, _FINE_BITS = 40, 20
@@ -103,13 +99,7 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             f"the {donors.take.value} of {donors.k} donors cannot be taken.",
             hint=f"copy with k = 1, or take the mean or majority of up to {LIMITS.max_donors}",
         )
-    _bound(question, 1)
-
-
-def moves(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
-    """Return the least that the bound of a question can be, twice: it grows from there with rows that change."""
-    least = _bound(question, 1)
-    return least, least
+    imputed_bound(question, 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,7 +117,7 @@ class ImputedRows:
 
         Proof: docs/proofs/nearest.md
         """
-        bound = _bound(question, self.max_changed)
+        bound = imputed_bound(question, self.max_changed)
         return self._value(question), lambda: ball(bound)
 
     @cached_property
@@ -318,23 +308,6 @@ def _mix(*columns: Hashes, start: int) -> Hashes:
         state = (state ^ (state >> np.uint64(27))) * third
         state ^= state >> np.uint64(31)
     return state
-
-
-def _bound(question: ImputedQuestion, max_changed: int) -> Fraction:
-    donors = question.donors
-    if question.statistic is ImputedStatistic.FREQUENCY:
-        return frequency_bound(max_changed)
-    if question.statistic is ImputedStatistic.SUM:
-        return mean_bound(
-            max_changed,
-            low=donors.low,
-            high=donors.high,
-            size=question.size,
-            membership=Membership.KNOWN if question.between is None else Membership.IMPUTED,
-        )
-    return variance_bound(
-        max_changed, low=donors.low, high=donors.high, centre=question.centre, size=question.size
-    )
 
 
 def _column(name: str, schema: Schema) -> Column:

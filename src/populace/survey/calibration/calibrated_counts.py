@@ -243,4 +243,3 @@ class _CountAsking:
 def _round_exact(number: float) -> Fraction:
     """Return a weight or a population with few digits: machines that differ in the last ones must ask the same."""
     return round_down(Fraction(number) * (1 + Fraction(1, 2 ** (_WEIGHT_BITS + 1))), bits=_WEIGHT_BITS)
-

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_imputation import MatchingSpace, Membership, TieBreak, mean_bound
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimate, make_suppressed_row
@@ -35,7 +34,7 @@ from populace.survey.imputation.imputation_plan import (
     ValueRange,
 )
 from populace.survey.imputation.matching_cells import MergedCells, cells_where, merge_small_cells, min_rows
-from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
+from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic, imputed_bound
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.linearization import NoisySum, ask_sums
@@ -68,28 +67,13 @@ def estimate_missing(
     found = []
     for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
         question = plan.question(estimand)
-        most, moved = _bound_parts(question)
+        # The bound with no row changed, and what every further one adds.
+        most = imputed_bound(question, 0)
+        moved = imputed_bound(question, 1) - most
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
         draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
         found.append(tables.estimate(estimand, inside, filled=(float(answer), draws)))
     return tuple(found)
-
-
-def _bound_parts(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
-    """Return what L₁ = 0 gives as the bound of a question, and what every further one adds."""
-    if question.statistic is ImputedStatistic.FREQUENCY:
-        return Fraction(1), Fraction(1)
-    none, one = (
-        mean_bound(
-            changed,
-            low=question.donors.low,
-            high=question.donors.high,
-            size=question.size,
-            membership=Membership.KNOWN,
-        )
-        for changed in (0, 1)
-    )
-    return none, one - none
 
 
 @dataclass(frozen=True, kw_only=True)
