@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from populace.core.marginals import Clique
-from populace.planning import plan_summary as summary
+from populace.planning import plan_text as summary
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
 from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart, shorten_labels
