@@ -32,8 +32,9 @@ from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_notes import SUPPRESSED
+from populace.survey.estimate_result import Estimand
 from populace.survey.imputation.imputation_error import ImputationCells
-from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
+from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.imputation.matching_cells import cells_where, merge_small_cells
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.smooth_questions import Donors

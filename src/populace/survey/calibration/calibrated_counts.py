@@ -29,10 +29,9 @@ from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     CountPlan,
-    PopulationCount,
 )
 from populace.survey.design.design_parts import ControlTotals
-from populace.survey.estimate_result import Estimate, make_public_row, make_suppressed_row
+from populace.survey.estimate_result import Estimand, Estimate, make_public_row, make_suppressed_row
 from populace.survey.smooth_questions import WeightedQuestion
 from populace.survey.sums import CellWeights, Sum, SumFactor
 from populace.survey.survey_oracle import SurveyOracle
@@ -52,7 +51,7 @@ def answer_count_plan(oracle: SurveyOracle, *, plan: CountPlan) -> tuple[Estimat
     """Return the counts of a plan: those that the totals decide as they are, the others from the sample."""
     asked: Iterator[Estimate] = iter(() if plan.decided else _ask_counts(oracle, plan))
     return tuple(
-        next(asked) if total is None else make_public_row(count.name, float(total), group=count.group)
+        next(asked) if total is None else make_public_row(count.query, float(total), group=count.group)
         for count, total in zip(plan.counts, plan.known, strict=True)
     )
 
@@ -70,7 +69,7 @@ def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
         shrink=float(calibration.shrink),
     )
     if sample.lost:
-        return tuple(make_suppressed_row(count.name, group=count.group) for count in plan.unknown)
+        return tuple(make_suppressed_row(count.query, group=count.group) for count in plan.unknown)
     asking = _CountAsking(oracle=oracle, plan=plan, sample=sample, share=each)
     return tuple(asking.estimate(count) for count in plan.unknown)
 
@@ -119,7 +118,7 @@ class _CountAsking:
         """The share of a count that is one number; the rest is for the table of its sampling error."""
         return self.share * (1 - SAMPLING_ERROR_SHARE)
 
-    def estimate(self, count: PopulationCount) -> Estimate:
+    def estimate(self, count: Estimand) -> Estimate:
         """Ask for one count by the best method, and for the table that tells its sampling error."""
         sample, budget = self.sample, self.plan.budget
         among = sample.table.where(count.where, schema=self.plan.schema)
@@ -143,7 +142,7 @@ class _CountAsking:
         wide = half_width(spread, noise=noise, other=draws)
         moved = f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
         row = Estimate(
-            query=count.name,
+            query=count.query,
             group=count.group,
             estimate=value,
             sampling_error=math.sqrt(spread.variance),
@@ -194,7 +193,7 @@ class _CountAsking:
         ]
         return min(noises, key=lambda noise: noise.standard_deviation * self._guess_bound(noise.t))
 
-    def _weighted_sum(self, count: PopulationCount, among: Truth) -> Sum:
+    def _weighted_sum(self, count: Estimand, among: Truth) -> Sum:
         """Return a count as one sum of the weights that are public by now; rows that cannot count have none."""
         factors, positive = _base_factors(self.plan.calibration)
         weights = np.where(among, self.sample.weights[self.sample.bins], 0.0)
@@ -209,7 +208,7 @@ class _CountAsking:
         """Return the population of each bin, as it is told the barrier."""
         return [_round_exact(total) for total in self.sample.weights * self.sample.fitted.sample]
 
-    def _weighted_question(self, count: PopulationCount, *, beta: Fraction) -> WeightedQuestion:
+    def _weighted_question(self, count: Estimand, *, beta: Fraction) -> WeightedQuestion:
         """Return a count by weights that are made inside the barrier, from populations that are public by now."""
         table, totals = self.sample.table, self._bin_totals()
         groups: list[list[int]] = [[] for _ in totals]

@@ -23,16 +23,9 @@ from populace.core.errors import UsageError
 from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.estimate_result import Estimate, make_suppressed_row
+from populace.survey.estimate_result import Estimand, Estimate, ValueRange, make_suppressed_row
 from populace.survey.imputation.imputation_error import ImputationCells
-from populace.survey.imputation.imputation_plan import (
-    CellSum,
-    CellSumKey,
-    Estimand,
-    ImputationNoise,
-    ImputationPlan,
-    ValueRange,
-)
+from populace.survey.imputation.imputation_plan import CellSum, CellSumKey, ImputationNoise, ImputationPlan
 from populace.survey.imputation.matching_cells import MergedCells, cells_where, merge_small_cells, min_rows
 from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic, imputed_bound
 from populace.survey.survey_oracle import SurveyOracle
