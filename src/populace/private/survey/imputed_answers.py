@@ -123,8 +123,8 @@ class ImputedRows:
     @cached_property
     def max_changed(self) -> int:
         """L₁: how many filled rows can change when one row comes or leaves."""
-        complete, incomplete = self._sides
-        return self._scheme.max_changed(complete, incomplete=incomplete)
+        scheme, complete, incomplete = self._sides
+        return scheme.max_changed(complete, incomplete=incomplete)
 
     def _value(self, question: ImputedQuestion) -> Fraction:
         members, unit = self._members(question), self._grid.unit / self._fine
@@ -144,8 +144,8 @@ class ImputedRows:
     def _members(self, question: ImputedQuestion) -> Ints:
         """Return the values of the rows that a question is about, in parts of the lattice's unit."""
         where = find_rows(question.where, rows=self.rows, schema=self.schema)
-        known = self._values[self._known & where] * self._fine
-        found = np.concatenate([known, self._filled[where[self._wanting]]])
+        known, wanting, values = self._rows
+        found = np.concatenate([values[known & where] * self._fine, self._filled[where[wanting]]])
         if question.between is None:
             return found
         low, high = (round(end / self._grid.unit) * self._fine for end in question.between)
@@ -159,8 +159,8 @@ class ImputedRows:
     @cached_property
     def _filled(self) -> Ints:
         """The values of incomplete rows, in parts of the lattice's unit."""
-        complete, incomplete = self._sides
-        donors = self._scheme.donors(complete, incomplete=incomplete)
+        scheme, complete, incomplete = self._sides
+        donors = scheme.donors(complete, incomplete=incomplete)
         default, held = self._grid.default, donors >= 0
         if self.donors.take is DonorValue.MAJORITY:
             taken = (complete.values[row[own]].tolist() for row, own in zip(donors, held, strict=True))
@@ -171,51 +171,39 @@ class ImputedRows:
         return np.where(count > 0, total, default * self._fine)
 
     @cached_property
-    def _sides(self) -> tuple[MatchedRows, MatchedRows]:
-        """The complete rows and the incomplete ones."""
-        places = cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
-        labels = label_rows(self.rows, key=self.key)
-        complete, incomplete = (
-            MatchedRows(places=places[side], labels=labels[side], values=self._values[side])
-            for side in (self._known, self._wanting)
-        )
-        return complete, incomplete
-
-    @cached_property
-    def _scheme(self) -> NearestNeighbours:
+    def _sides(self) -> tuple[NearestNeighbours, MatchedRows, MatchedRows]:
+        """How rows are matched, the complete ones and the incomplete ones."""
         donors, domain = self.donors, self.schema.domain
+        known, wanting, values = self._rows
         space = MatchingSpace(
             sizes=donors.match.shape(domain),
             ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
         )
-        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties)
+        places = cell_indices(donors.match, codes=self.rows.codes, domain=domain)
+        labels = label_rows(self.rows, key=self.key)
+        complete, incomplete = (
+            MatchedRows(places=places[side], labels=labels[side], values=values[side])
+            for side in (known, wanting)
+        )
+        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties), complete, incomplete
 
     @cached_property
-    def _numbers(self) -> Floats:
-        """The column as numbers: its own, or codes of the domain where it has none."""
+    def _rows(self) -> tuple[Truth, Truth, Ints]:
+        """Which rows have a value, which have none and should, and the values of all on the lattice.
+
+        Those outside the column's universe should have none.
+        """
         column = _column(self.donors.column, self.schema)
         if isinstance(column, RangeColumn):
-            return self.rows.numbers[column.name]
-        codes = self.rows.codes[column.name]
-        return np.where(codes < column.levels, codes, np.nan)
-
-    @cached_property
-    def _known(self) -> Truth:
-        return ~np.isnan(self._numbers)
-
-    @cached_property
-    def _wanting(self) -> Truth:
-        """Which rows have no value and should: those outside the column's universe should not."""
-        variable = _column(self.donors.column, self.schema).variables[0]
-        outside = variable.outside_code
-        if outside is None:
-            return ~self._known
-        inside: Truth = self.rows.codes[variable.name] != outside
-        return ~self._known & inside
-
-    @cached_property
-    def _values(self) -> Ints:
-        return self._grid.to_steps(self._numbers)
+            numbers = self.rows.numbers[column.name]
+        else:
+            codes = self.rows.codes[column.name]
+            numbers = np.where(codes < column.levels, codes, np.nan)
+        known, variable = ~np.isnan(numbers), column.variables[0]
+        wanting = ~known
+        if variable.outside_code is not None:
+            wanting &= self.rows.codes[variable.name] != variable.outside_code
+        return known, wanting, self._grid.to_steps(numbers)
 
     @cached_property
     def _grid(self) -> _Grid:
