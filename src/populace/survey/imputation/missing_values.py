@@ -31,7 +31,7 @@ from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic, 
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.linearization import NoisySum, ask_sums
-from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
+from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, smooth_noise_draws
 
 # Answers are told in so many steps for what one row can add.
 _LATTICE_STEPS = 2**10
@@ -54,9 +54,7 @@ def estimate_missing(
         raise UsageError("no noise is given for the size of a bound.", hint="give that of all questions")
     frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=plan.donors)
     size = oracle.bound_size(frequency, noise=noise.size)
-    changed = ChangedRows(
-        noisy_size=size, noise=noise.size, most=tables.most_missing, served=tables.served
-    ).draws()
+    changed = changed_rows_draws(size, noise=noise.size, most=tables.most_missing, served=tables.served)
     found = []
     for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
         question = plan.question(estimand)
@@ -149,6 +147,10 @@ class _NoisyTables:
         if known is None or np.any(known.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
             return None
         every = self._group_sums(CellSum.ALL, None, cut=cut) or known
+        # Which part of the population the rows are.
+        rows = self.sums.get((CellSum.ALL, None), self.sums[CellSum.KNOWN, None]).values.sum()
+        people = math.inf if plan.population is None else float(plan.population)
+        share = min(max(float(rows) / people, 0.0), 1.0)
         return ImputationCells(
             cut=cut,
             every=every,
@@ -156,7 +158,7 @@ class _NoisyTables:
             value=self._group_sums(*value, cut=cut),
             square=None if estimand.between else self._group_sums(CellSum.SQUARE, None, cut=cut),
             donors=plan.donors.k if plan.how is MissingHandling.IMPUTE else None,
-            part=self._share(),
+            part=share,
         )
 
     def _cut(self, inside: Truth) -> MergedCells:
@@ -185,10 +187,3 @@ class _NoisyTables:
         """Return one sum over groups of cells, if it was asked."""
         found = self.sums.get((part, between))
         return None if found is None else replace(found, values=cut.sums(found.values))
-
-    def _share(self) -> float:
-        """Return which part of the population the rows are."""
-        if self.plan.population is None:
-            return 0.0
-        every = self.sums.get((CellSum.ALL, None), self.sums[CellSum.KNOWN, None])
-        return min(max(float(every.values.sum()) / float(self.plan.population), 0.0), 1.0)
