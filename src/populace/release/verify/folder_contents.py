@@ -66,9 +66,10 @@ class FolderContents(ABC):
     def build_report(self) -> str:
         """Return the report that follows from the folder."""
 
+    @property
     @abstractmethod
-    def state(self) -> Statement:
-        """Return the statement that follows from the record."""
+    def expected(self) -> Statement:
+        """The statement that follows from the record."""
 
     @property
     def measured(self) -> Sequence[Marginal]:
@@ -80,11 +81,6 @@ class FolderContents(ABC):
         """What takes as long as making the release did, and what is to be said where it is left out."""
         skipped = "report not rebuilt: it may hold anything (--quick)"
         return {"report": (self.check_report, skipped)} if REPORT_FILE in self.manifest.files else {}
-
-    @cached_property
-    def expected(self) -> Statement:
-        """The statement that follows from the record, computed once."""
-        return self.state()
 
     @cached_property
     def texts(self) -> dict[str, str]:

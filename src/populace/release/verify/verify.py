@@ -191,7 +191,8 @@ class _SyntheticContents(FolderContents):
         skipped = "not redrawn: the rows may not be the model's (--quick)"
         return {"redrawn": (self.check_redrawn, skipped), **super().slow_checks}
 
-    def state(self) -> Statement:
+    @cached_property
+    def expected(self) -> Statement:
         rows, manifest = self.statement["total"]["rows"], self.manifest
         return compute_statement(
             self.record,
