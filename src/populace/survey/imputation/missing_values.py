@@ -20,6 +20,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
+from populace.privacy.accounting.mechanisms import Noise
 from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
@@ -31,7 +32,7 @@ from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic, 
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.linearization import NoisySum, ask_sums
-from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, smooth_noise_draws
+from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, distribution_draws
 
 # Answers are told in so many steps for what one row can add.
 _LATTICE_STEPS = 2**10
@@ -54,7 +55,7 @@ def estimate_missing(
         raise UsageError("no noise is given for the size of a bound.", hint="give that of all questions")
     frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=plan.donors)
     size = oracle.bound_size(frequency, noise=noise.size)
-    changed = changed_rows_draws(size, noise=noise.size, most=tables.most_missing, served=tables.served)
+    changed = tables.draw_changed(size, noise=noise.size)
     found = []
     for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
         question = plan.question(estimand)
@@ -62,7 +63,8 @@ def estimate_missing(
         most = imputed_bound(question, 0)
         moved = imputed_bound(question, 1) - most
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
-        draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
+        scales = (float(most) + changed * float(moved)) / float(mechanism.s)
+        draws = scales * distribution_draws(mechanism.distribution)
         found.append(tables.estimate(estimand, inside, filled=(float(answer), draws)))
     return tuple(found)
 
@@ -74,29 +76,26 @@ class _NoisyTables:
     plan: ImputationPlan
     sums: dict[CellSumKey, NoisySum]
 
-    @property
-    def most_missing(self) -> float:
-        """More missing rows than there are, but for noise that happens once in many thousand times."""
-        every, known = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
-        deviation = math.sqrt(every.values.size * (every.variance + known.variance))
-        return max(1.0, float((every.values - known.values).sum()) + 5 * deviation)
-
-    @property
-    def served(self) -> DonorLoad | None:
-        """What counts say of how many incomplete rows one complete row serves, if labels are all that decides."""
+    def draw_changed(self, size: int, *, noise: Noise) -> Floats:
+        """Return draws of how many filled rows may change with one row, from the noisy size of the bound and counts."""
         donors = self.plan.donors
+        every, complete = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
+        known, lost = complete.values, every.values - complete.values
+        variance = every.variance + complete.variance
+        # More missing rows than there are, but for noise that happens once in many thousand times.
+        most = max(1.0, float(lost.sum()) + 5 * math.sqrt(lost.size * variance))
         if donors.ties is not TieBreak.NEXT:
-            return None
-        all_rows, complete = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
-        known, lost = complete.values, all_rows.values - complete.values
+            return changed_rows_draws(size, noise=noise, most=most)
+        # Labels are all that decides how many incomplete rows one complete row serves.
         cut = self._cut(np.ones_like(known, dtype=np.bool_))
-        surely = 10 * math.sqrt(all_rows.variance + complete.variance)
-        return DonorLoad(
+        no_donors = (known < 2 * self._unsure) & (lost > 10 * math.sqrt(variance))
+        served = DonorLoad(
             complete=cut.sums(known),
             incomplete=np.maximum(cut.sums(lost), 0.0),
             donors=donors.k,
-            alone=float(np.max(lost, initial=0.0, where=(known < 2 * self._unsure) & (lost > surely))),
+            alone=float(np.max(lost, initial=0.0, where=no_donors)),
         )
+        return changed_rows_draws(size, noise=noise, most=most, served=served)
 
     def estimate(
         self, estimand: Estimand, inside: Truth, *, filled: tuple[float, Floats] | None = None

@@ -26,7 +26,7 @@ from populace.privacy.smooth.smooth_distributions import (
     SmoothDistribution,
     Student,
 )
-from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
+from populace.privacy.smooth.smooth_noise import LN_2
 from populace.survey.variance.confidence_intervals import DRAWS, permute_draws
 
 _GRID_POINTS = 2048
@@ -108,12 +108,6 @@ def _prior(points: Floats, served: DonorLoad | None) -> Floats:
     below[0], below[-1] = 0.0, 1.0
     likely: Floats = _COUNTS_WEIGHT * np.diff(below) + (1 - _COUNTS_WEIGHT) * even
     return likely
-
-
-def smooth_noise_draws(noise: SmoothNoise, *, changed: Floats, most: float, moved: float) -> Floats:
-    """Return evenly spread draws of the noise on an answer with the bound most + L₁·moved, from draws of L₁."""
-    found: Floats = (most + changed * moved) / float(noise.s) * distribution_draws(noise.distribution)
-    return found
 
 
 @lru_cache(maxsize=64)
