@@ -443,7 +443,7 @@ def test_the_imputation_error_is_that_of_the_formula(donors: int | None, again: 
         donors=donors,
         part=1.0,
     )
-    _, imputing = cells._variances(cells.mean, None)
+    _, imputing = cells._variances(cells.mean_and_noise()[0], None)
     lost = (rows - known) / known
     assert float(imputing[0]) == pytest.approx(
         again * (rows * variance * lost).sum() / rows.sum() ** 2, rel=1e-6

@@ -109,7 +109,7 @@ class _NoisyTables:
         low, high = (0.0, 1.0) if share else (float(plan.donors.low), float(plan.donors.high))
         if filled is None:
             note = notes.COMPLETE_CASES if plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
-            value, noise, other = cells.mean, cells.mean_noise, None
+            (value, noise), other = cells.mean_and_noise(), None
         else:
             answer, draws = filled
             of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
