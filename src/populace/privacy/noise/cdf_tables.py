@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -18,7 +17,7 @@ from flint import arb
 
 from populace.core.errors import PopulaceError
 from populace.privacy.accounting.interval_arithmetic import precision
-from populace.privacy.noise.distributions import Distribution, gaussian_distribution, laplace_distribution
+from populace.privacy.noise.distributions import Distribution, ExponentialDecay
 from populace.privacy.noise.entropy import Words
 
 WORD_BITS = 64
@@ -29,8 +28,6 @@ _GUARD_LIMIT = 1 << 14
 
 # A guide of 2^16 entries of 4 bytes stays in the second-level cache.
 GUIDE_BITS = 16
-
-_TABLES_KEPT = 32
 
 
 class Thresholds:
@@ -122,23 +119,14 @@ def build_inversion_table(distribution: Distribution, *, bits: int = WORD_BITS) 
     return InversionTable(distribution=distribution, bits=bits, low=thresholds.low, thresholds=both)
 
 
-@lru_cache(maxsize=_TABLES_KEPT, typed=True)
-def gaussian_table(variance: Fraction) -> InversionTable:
-    """Return the table of the discrete Gaussian distribution.
+@lru_cache(maxsize=32)
+def noise_table(distribution: ExponentialDecay) -> InversionTable:
+    """Return the table of a distribution of noise; those of the last ones are kept.
 
-    >>> table = gaussian_table(Fraction(1))
+    >>> from fractions import Fraction
+    >>> from populace.privacy.noise.distributions import gaussian_distribution
+    >>> table = noise_table(gaussian_distribution(Fraction(1)))
     >>> table.low, float(table.thresholds[-table.low]) / 2**64  # P[Z ≤ 0]
     (-10, 0.6994711391334308)
     """
-    return build_inversion_table(gaussian_distribution(variance))
-
-
-@lru_cache(maxsize=_TABLES_KEPT, typed=True)
-def laplace_table(scale: Fraction) -> InversionTable:
-    """Return the table of the discrete Laplace distribution.
-
-    >>> table = laplace_table(Fraction(1))
-    >>> table.low, float(table.thresholds[-table.low]) / 2**64  # P[Z ≤ 0] = 1/(1 + 1/e)
-    (-45, 0.7310585786300049)
-    """
-    return build_inversion_table(laplace_distribution(scale))
+    return build_inversion_table(distribution)

@@ -9,8 +9,13 @@ import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.privacy.noise.block_rejection import build_blocks, draw_blocks
-from populace.privacy.noise.cdf_tables import WORD_BITS, Thresholds, gaussian_table, laplace_table
-from populace.privacy.noise.distributions import ScoreLevels, gaussian_distribution, laplace_distribution
+from populace.privacy.noise.cdf_tables import WORD_BITS, Thresholds, noise_table
+from populace.privacy.noise.distributions import (
+    ExponentialDecay,
+    ScoreLevels,
+    gaussian_distribution,
+    laplace_distribution,
+)
 from populace.privacy.noise.entropy import Entropy
 from populace.privacy.noise.table_inversion import draw_from_table, resolve_tie
 
@@ -30,11 +35,8 @@ def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -
     >>> draw_discrete_gaussian(Fraction(9), size=8, entropy=RehearsalEntropy(1))
     array([...])
     """
-    if variance > MAX_TABLED_VARIANCE:
-        return draw_blocks(
-            build_blocks(gaussian_distribution(variance)), size=_check_size(size), entropy=entropy
-        )
-    return draw_from_table(gaussian_table(variance), size=_check_size(size), entropy=entropy)
+    tabled = variance <= MAX_TABLED_VARIANCE
+    return _draw(gaussian_distribution(variance), tabled=tabled, size=size, entropy=entropy)
 
 
 def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
@@ -46,9 +48,8 @@ def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> In
     >>> draw_discrete_laplace(Fraction(3), size=8, entropy=RehearsalEntropy(1))
     array([...])
     """
-    if scale > MAX_TABLED_SCALE:
-        return draw_blocks(build_blocks(laplace_distribution(scale)), size=_check_size(size), entropy=entropy)
-    return draw_from_table(laplace_table(scale), size=_check_size(size), entropy=entropy)
+    tabled = scale <= MAX_TABLED_SCALE
+    return _draw(laplace_distribution(scale), tabled=tabled, size=size, entropy=entropy)
 
 
 def draw_exponential_counts(
@@ -100,7 +101,9 @@ def draw_exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, en
     return int(members[entropy.below(len(members))])
 
 
-def _check_size(size: int) -> int:
+def _draw(distribution: ExponentialDecay, *, tabled: bool, size: int, entropy: Entropy) -> IntegerNoise:
     if size < 0:
         raise UsageError(f"asked for {size} noise values.", hint="ask for 0 or more")
-    return size
+    if tabled:
+        return draw_from_table(noise_table(distribution), size=size, entropy=entropy)
+    return draw_blocks(build_blocks(distribution), size=size, entropy=entropy)
