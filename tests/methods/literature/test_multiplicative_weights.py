@@ -90,6 +90,7 @@ def test_the_number_of_rows_is_that_of_all_tables_by_the_noise_of_their_sums():
         weights = MultiplicativeWeights(DOMAIN)
         for items in batches:
             weights.add(items)
+        weights.refit()
         assert weights.total == pytest.approx((1000 / 2 + 1300 / 8) / (1 / 2 + 1 / 8))
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
 from populace.inference.factor import AxisMap, Table
 from populace.inference.fit.estimator import Estimator
-from populace.inference.gls.gls import estimate_total
-from populace.inference.gls.observations import Observation, observe
+from populace.inference.fit.round_estimate import RoundEstimate
+from populace.inference.gls.observations import Observation
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -118,7 +118,7 @@ class UpdateLimit:
 ROUND_UPDATES, FINAL_UPDATES = UpdateLimit(sweeps=4, work=2**27), UpdateLimit(sweeps=40, work=2**32)
 
 
-class MultiplicativeWeights:
+class MultiplicativeWeights(RoundEstimate):
     """A distribution over all cells of a domain, which starts even and learns from noisy tables.
 
     One update multiplies the weight of every cell x by exp(θ_c), where c is the cell of the table that x lies in, and
@@ -131,28 +131,22 @@ class MultiplicativeWeights:
     """
 
     def __init__(self, domain: Domain) -> None:
-        self.domain = domain
-        self.groupings: Mapping[str, Grouping] = {}
-        self.total = 1.0
+        super().__init__(ModelSpace(domain=domain))
         self._columns: Clique = tuple(domain)
         self._shares: Table = np.full(domain.shape(domain), 1 / domain.cells(domain))
         self._potentials: dict[Clique, Table] = {}
-        self._items: list[Measurement] = []
-        self._observed: dict[Clique, Observation] = {}
         # Tables in the order in which they are used next: new ones first, then those that were not used for longest.
         self._turns: deque[Clique] = deque()
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Take in measurements; they count from the next refit on."""
-        self._items += measurements
-        observed = observe(self._items, domain=self.domain, groupings={})
-        self.total = estimate_total(observed, domain=self.domain)
-        self._observed = {o.clique: o for o in observed}
+        super().add(measurements)
         self._turns.extendleft([c for c in self._observed if c and c not in self._potentials])
         self._potentials = {c: np.zeros(self.domain.shape(c)) for c in self._turns} | self._potentials
 
     def refit(self, *, patience: UpdateLimit = ROUND_UPDATES) -> None:
         """Update the weights with all tables in turn, as often as patience allows."""
+        self.total = self._estimate_total()
         tables = len(self._turns)
         updates = min(patience.sweeps * tables, max(tables, patience.work // self._shares.size))
         for _ in range(updates):
