@@ -15,11 +15,6 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.privacy.noise.block_rejection import build_blocks, decide_event, draw_blocks
-from populace.privacy.noise.cdf_tables import (
-    InversionTable,
-    Thresholds,
-    build_inversion_table,
-)
 from populace.privacy.noise.distributions import (
     Distribution,
     ExponentialDecay,
@@ -33,7 +28,14 @@ from populace.privacy.noise.samplers import (
     draw_discrete_laplace,
     draw_exponential_choice,
 )
-from populace.privacy.noise.table_inversion import count_thresholds, count_thresholds_guided, draw_from_table
+from populace.privacy.noise.table_inversion import (
+    InversionTable,
+    Thresholds,
+    build_inversion_table,
+    count_thresholds,
+    count_thresholds_guided,
+    draw_from_table,
+)
 
 
 class OutOfWords(Exception):

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.privacy.noise.block_rejection import build_blocks, draw_blocks
-from populace.privacy.noise.cdf_tables import WORD_BITS, Thresholds, noise_table
 from populace.privacy.noise.distributions import (
     ExponentialDecay,
     ScoreLevels,
@@ -17,7 +16,13 @@ from populace.privacy.noise.distributions import (
     laplace_distribution,
 )
 from populace.privacy.noise.entropy import Entropy
-from populace.privacy.noise.table_inversion import draw_from_table, resolve_tie
+from populace.privacy.noise.table_inversion import (
+    WORD_BITS,
+    Thresholds,
+    draw_from_table,
+    noise_table,
+    resolve_tie,
+)
 
 IntegerNoise = npt.NDArray[np.int64]
 

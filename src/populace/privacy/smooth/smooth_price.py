@@ -12,7 +12,6 @@ Proof: docs/proofs/smooth-noise.md
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -110,26 +109,17 @@ def _search(side: _LossPiece, *, reached: arb, proved: arb) -> tuple[arb, arb]:
     while pieces:
         low, high = pieces.pop()
         middle = (low + high) / 2
-        reached = _max_endpoint(reached, value(low), value(high), value(middle), at=arb.lower)
+        reached = max(map(arb.lower, (reached, value(low), value(high), value(middle))))
         slope = side.slope(low, high)
         if slope > 0 or slope < 0:
-            above = _max_endpoint(value(low), value(high), at=arb.upper)
+            above = max(value(low).upper(), value(high).upper())
         else:
             above = (value(middle) + arb(0, slope.abs_upper()) * ball((high - low) / 2)).upper()
         if above <= reached + ball(PRICE_TOLERANCE):
-            proved = _max_endpoint(proved, above, at=arb.upper)
+            proved = max(proved.upper(), above.upper())
         else:
             pieces += [(low, middle), (middle, high)]
     return reached, proved
-
-
-def _max_endpoint(*balls: arb, at: Callable[[arb], arb]) -> arb:
-    ends = [at(each) for each in balls]
-    best = ends[0]
-    for end in ends[1:]:
-        if end > best:
-            best = end
-    return best
 
 
 def polyplace_price(gamma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:

@@ -13,8 +13,7 @@ from flint import arb
 
 from populace.core.errors import PopulaceError, UsageError
 from populace.privacy.accounting.interval_arithmetic import precision
-from populace.privacy.noise import cdf_tables as tables
-from populace.privacy.noise.cdf_tables import Thresholds, build_inversion_table, noise_table
+from populace.privacy.noise import table_inversion as tables
 from populace.privacy.noise.distributions import (
     Distribution,
     ExponentialDecay,
@@ -22,6 +21,7 @@ from populace.privacy.noise.distributions import (
     gaussian_distribution,
     laplace_distribution,
 )
+from populace.privacy.noise.table_inversion import Thresholds, build_inversion_table, noise_table
 
 VARIANCES = [
     "1/50",
