@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from populace.core.marginals import Clique
+from populace.core.marginals import Clique, Grouping
 from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.factor import Table, add_potential
-from populace.inference.fit.group_shares import estimate_group_shares
+from populace.inference.fit.projection import share_by_group
 from populace.inference.gls.gls import estimate_total
 from populace.inference.gls.observations import Observation, observe
 from populace.inference.graph.propagation import FORBIDDEN
@@ -103,3 +103,31 @@ class RoundEstimate(ABC):
                 for name, grouping in self.groupings.items()
             },
         )
+
+
+def estimate_group_shares(
+    measurements: Sequence[Measurement], grouping: Grouping, *, totals: Table, known: Table | None = None
+) -> Table:
+    """Return, for every code of a column, its share of its group's rows; the shares of a group sum to 1.
+
+    Uses every measurement that saw the column's codes themselves, averaged with weights 1 / variance, and takes in
+    each group the nearest non-negative counts with the group's total. Without such a measurement shares are equal.
+    Counts of all codes that are `known` decide alone.
+    """
+    column = grouping.column
+    values, precisions = [], []
+    for measurement in measurements:
+        clique = measurement.marginal.clique
+        if column in clique and measurement.marginal.grouping(column) is None:
+            others = tuple(axis for axis, name in enumerate(clique) if name != column)
+            seen = measurement.counts.sum(axis=others)
+            precision = len(grouping.groups) / (float(measurement.variance) * measurement.counts.size)
+            values.append(precision * seen)
+            precisions.append(precision)
+    # Sorted sums: the order of the measurements must not matter.
+    counts = (
+        np.sort(values, axis=0).sum(axis=0) / np.sum(np.sort(precisions))
+        if values
+        else np.zeros(len(grouping.groups))
+    )
+    return share_by_group(counts if known is None else known, grouping.members, totals=totals)

@@ -80,14 +80,10 @@ def max_tree_cells(wanted: Sized) -> int:
     return min(MAX_TREE_CELLS, MAX_ANSWER_WORK // max(1, len(wanted)))
 
 
-def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> MultiplicativeWeights | Estimator:
+def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> RoundEstimate:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
-    estimate: MultiplicativeWeights | Estimator
     space = ModelSpace.of(oracle)
-    if is_dense(space):
-        estimate = MultiplicativeWeights(oracle.domain)
-    else:
-        estimate = Estimator(space)
+    estimate = MultiplicativeWeights(oracle.domain) if is_dense(space) else Estimator(space)
     estimate.add(measured)
     estimate.refit()
     return estimate

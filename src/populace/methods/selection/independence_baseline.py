@@ -12,8 +12,7 @@ import numpy.typing as npt
 from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.constraints.support import class_lookups
 from populace.inference.fit.estimator import fit_least_squares
-from populace.inference.fit.group_shares import share_by_group
-from populace.inference.fit.projection import project_to_simplex
+from populace.inference.fit.projection import project_to_simplex, share_by_group
 from populace.inference.gls.observations import group_table
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement

@@ -14,7 +14,7 @@ from populace.core.progress import Progress, silent
 from populace.inference.factor import Table
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.fit_model import fit_model, rake_public_table
-from populace.inference.fit.group_shares import estimate_group_shares
+from populace.inference.fit.round_estimate import estimate_group_shares
 from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.junction_tree import split_spanning_forest

@@ -136,9 +136,8 @@ class GemEstimator(RoundEstimate):
             potentials = self._scale_to_columns(potentials, structure=structure)
         hidden = {component: generator.components, **structure.hidden}
         model = self._make_model(potentials, hard=hard, hidden=hidden)
-        joints = model.propagation.joints(model.beliefs)
         cliques = [o.clique for o in self._trained if len(o.clique) > 1]
-        return replace(model, targets={clique: self.total * joints.table(clique) for clique in cliques})
+        return replace(model, targets={clique: model.grouped_marginal(clique) for clique in cliques})
 
     @property
     def _fitted_generator(self) -> GeneratorNetwork:
