@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sized
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -37,6 +36,9 @@ MAX_ANSWER_WORK = 2**28
 MAX_DENSE_CELLS, MAX_DENSE_COLUMNS = 10**7, 32
 # Many small tables are summed out of tables over a few of so many blocks of columns.
 _BLOCKS = 6
+# How far updates go. After a round the weights of the last one are the start; the model of a run starts from nothing.
+ROUND_SWEEPS, ROUND_WORK = 4, 2**27
+FINAL_SWEEPS, FINAL_WORK = 40, 2**32
 
 
 def measure_mwem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -102,18 +104,6 @@ def is_dense(space: ModelSpace) -> bool:
     return small and not space.rules.rules and not space.totals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateLimit:
-    """How far updates go: so often with every table, as long as cells times updates stay below `work`."""
-
-    sweeps: int
-    work: int
-
-
-# After a round the weights of the last one are the start; the model of a run starts from nothing.
-ROUND_UPDATES, FINAL_UPDATES = UpdateLimit(sweeps=4, work=2**27), UpdateLimit(sweeps=40, work=2**32)
-
-
 class MultiplicativeWeights(RoundEstimate):
     """A distribution over all cells of a domain, which starts even and learns from noisy tables.
 
@@ -140,11 +130,11 @@ class MultiplicativeWeights(RoundEstimate):
         self._turns.extendleft([c for c in self._observed if c and c not in self._potentials])
         self._potentials = {c: np.zeros(self.domain.shape(c)) for c in self._turns} | self._potentials
 
-    def refit(self, *, patience: UpdateLimit = ROUND_UPDATES) -> None:
-        """Update the weights with all tables in turn, as often as patience allows."""
+    def refit(self, *, sweeps: int = ROUND_SWEEPS, work: int = ROUND_WORK) -> None:
+        """Update the weights so often with every table in turn, as long as cells times updates stay below `work`."""
         self.total = self._estimate_total()
         tables = len(self._turns)
-        updates = min(patience.sweeps * tables, max(tables, patience.work // self._shares.size))
+        updates = min(sweeps * tables, max(tables, work // self._shares.size))
         for _ in range(updates):
             self._update(self._observed[self._turns[0]])
             self._turns.rotate(-1)
@@ -204,7 +194,7 @@ def fit_multiplicative_weights(given: FitInput) -> Model:
         return fit_tables(given)
     weights = MultiplicativeWeights(given.schema.domain)
     weights.add(given.items)
-    weights.refit(patience=FINAL_UPDATES)
+    weights.refit(sweeps=FINAL_SWEEPS, work=FINAL_WORK)
     return weights.model()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from populace.core.errors import UsageError
+from populace.core.marginals import Counts
 from populace.privacy.noise.block_rejection import build_blocks, draw_blocks
 from populace.privacy.noise.distributions import (
     ExponentialDecay,
@@ -24,14 +24,12 @@ from populace.privacy.noise.table_inversion import (
     resolve_tie,
 )
 
-IntegerNoise = npt.NDArray[np.int64]
-
 # Up to here a table has at most 400,000 entries and takes half a second; beyond, blocks are used.
 MAX_TABLED_VARIANCE = 20_000**2
 MAX_TABLED_SCALE = 4_000
 
 
-def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
+def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> Counts:
     """Return independent draws of the discrete Gaussian distribution: P[z] ∝ exp(−z²/(2·variance)), exactly.
 
     Proof: docs/proofs/table-inversion.md
@@ -44,7 +42,7 @@ def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -
     return _draw(gaussian_distribution(variance), tabled=tabled, size=size, entropy=entropy)
 
 
-def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
+def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Counts:
     """Return independent draws of the discrete Laplace distribution: P[z] ∝ exp(−|z|/scale), exactly.
 
     Proof: docs/proofs/table-inversion.md
@@ -57,9 +55,7 @@ def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> In
     return _draw(laplace_distribution(scale), tabled=tabled, size=size, entropy=entropy)
 
 
-def draw_exponential_counts(
-    counts: IntegerNoise, *, scale: Fraction, most: int, entropy: Entropy
-) -> IntegerNoise:
+def draw_exponential_counts(counts: Counts, *, scale: Fraction, most: int, entropy: Entropy) -> Counts:
     """Return for every count x an a of 0 … most with P[a] ∝ exp(−|a − x|/scale), exactly.
 
     Laplace noise is drawn again where the sum leaves the range; an x above `most` is drawn as `most` is.
@@ -82,7 +78,7 @@ def draw_exponential_counts(
     return found.reshape(counts.shape)
 
 
-def draw_exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, entropy: Entropy) -> int:
+def draw_exponential_choice(scores: Counts, *, rate: Fraction, entropy: Entropy) -> int:
     """Return index i with probability proportional to exp(rate·scores[i]), exactly.
 
     One uniform number picks the level of the score, another the candidate among those with that score.
@@ -106,7 +102,7 @@ def draw_exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, en
     return int(members[entropy.below(len(members))])
 
 
-def _draw(distribution: ExponentialDecay, *, tabled: bool, size: int, entropy: Entropy) -> IntegerNoise:
+def _draw(distribution: ExponentialDecay, *, tabled: bool, size: int, entropy: Entropy) -> Counts:
     if size < 0:
         raise UsageError(f"asked for {size} noise values.", hint="ask for 0 or more")
     if tabled:

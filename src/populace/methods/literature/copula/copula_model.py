@@ -9,6 +9,7 @@ from itertools import combinations, groupby
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.core.progress import Progress, silent
 from populace.inference.factor import Table
@@ -22,7 +23,6 @@ from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.copula.correlations import (
-    Floats,
     fit_correlations,
     nearest_correlation_matrix,
     shrink_correlations,
