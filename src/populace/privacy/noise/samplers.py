@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Ints
 from populace.core.errors import UsageError
-from populace.core.marginals import Counts
 from populace.privacy.noise.block_rejection import build_blocks, draw_blocks
 from populace.privacy.noise.distributions import (
     ExponentialDecay,
@@ -29,7 +29,7 @@ MAX_TABLED_VARIANCE = 20_000**2
 MAX_TABLED_SCALE = 4_000
 
 
-def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> Counts:
+def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> Ints:
     """Return independent draws of the discrete Gaussian distribution: P[z] ∝ exp(−z²/(2·variance)), exactly.
 
     Proof: docs/proofs/table-inversion.md
@@ -42,7 +42,7 @@ def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -
     return _draw(gaussian_distribution(variance), tabled=tabled, size=size, entropy=entropy)
 
 
-def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Counts:
+def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Ints:
     """Return independent draws of the discrete Laplace distribution: P[z] ∝ exp(−|z|/scale), exactly.
 
     Proof: docs/proofs/table-inversion.md
@@ -55,7 +55,7 @@ def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Co
     return _draw(laplace_distribution(scale), tabled=tabled, size=size, entropy=entropy)
 
 
-def draw_exponential_counts(counts: Counts, *, scale: Fraction, most: int, entropy: Entropy) -> Counts:
+def draw_exponential_counts(counts: Ints, *, scale: Fraction, most: int, entropy: Entropy) -> Ints:
     """Return for every count x an a of 0 … most with P[a] ∝ exp(−|a − x|/scale), exactly.
 
     Laplace noise is drawn again where the sum leaves the range; an x above `most` is drawn as `most` is.
@@ -78,7 +78,7 @@ def draw_exponential_counts(counts: Counts, *, scale: Fraction, most: int, entro
     return found.reshape(counts.shape)
 
 
-def draw_exponential_choice(scores: Counts, *, rate: Fraction, entropy: Entropy) -> int:
+def draw_exponential_choice(scores: Ints, *, rate: Fraction, entropy: Entropy) -> int:
     """Return index i with probability proportional to exp(rate·scores[i]), exactly.
 
     One uniform number picks the level of the score, another the candidate among those with that score.
@@ -102,7 +102,7 @@ def draw_exponential_choice(scores: Counts, *, rate: Fraction, entropy: Entropy)
     return int(members[entropy.below(len(members))])
 
 
-def _draw(distribution: ExponentialDecay, *, tabled: bool, size: int, entropy: Entropy) -> Counts:
+def _draw(distribution: ExponentialDecay, *, tabled: bool, size: int, entropy: Entropy) -> Ints:
     if size < 0:
         raise UsageError(f"asked for {size} noise values.", hint="ask for 0 or more")
     if tabled:
