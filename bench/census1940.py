@@ -4,7 +4,7 @@
     python bench/census1940.py --rows 20000 --epsilon 1
 
 The confidential file cannot be had. Its schema is imported from its specs and codebook (shared/data beside the
-checkout), and the rows are drawn from `populace.simulation.latent_class_model`: six kinds of people, given
+checkout), and the rows are drawn from `tests.helpers.latent_class_model`: six kinds of people, given
 which columns are
 independent. How far pairs are from independence is printed. `nist2018` asks examples/workloads/census1940.toml, which
 knows nothing of that model; without it, it chooses a tree of pairs privately. Every run is a fresh process, file to
@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from codebooks import from_independence, imported
+from codebooks import from_independence, imported, simulate_rows
 from error import SHARED, here, once, score
 
 QUERIES = Path(__file__).resolve().parents[1] / "examples" / "workloads" / "census1940.toml"
@@ -40,7 +40,6 @@ def draw(folder: Path, *, rows: int) -> None:
     import pyarrow.parquet as pq
 
     from populace.schema.schema import Schema
-    from populace.simulation.latent_class_model import simulate_rows
 
     schema = Schema.load(folder / "schema.toml")
     table = simulate_rows(schema, rows=2 * rows, rng=np.random.default_rng(1940))

@@ -5,7 +5,7 @@
 
 acs: the Massachusetts excerpt of the American Community Survey with the schema imported from its codebook, with and
 without the shipped overlay of rules; broken rules are counted here, by hand, not by populace.
-census1940: the 98 columns of the 2018 NIST challenge, rows drawn from `populace.simulation.latent_class_model`.
+census1940: the 98 columns of the 2018 NIST challenge, rows drawn from `tests.helpers.latent_class_model`.
 others: the schemas of examples/schemas.
 Errors are the mean total variation over all pairs and 100 triples (tools/score.py beside the shared data).
 """
@@ -24,6 +24,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from error import COMMAND, SHARED, here, once
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.helpers.latent_class_model import simulate_rows
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "schemas"
 HEAD = (
@@ -102,7 +105,6 @@ def acs_broken(files: list[Path], real: pd.DataFrame) -> str:
 
 def census1940(rows: int) -> None:
     from populace.schema.schema import Schema
-    from populace.simulation.latent_class_model import simulate_rows
 
     folder = SHARED / "data" / "nist2018-colorado"
     with tempfile.TemporaryDirectory() as place:

@@ -25,7 +25,6 @@ import numpy as np
 import opendp.prelude as dp
 
 from populace.privacy.noise.block_rejection import build_blocks
-from populace.privacy.noise.cdf_tables import build_inversion_table
 from populace.privacy.noise.distributions import gaussian_distribution, laplace_distribution
 from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.samplers import (
@@ -35,6 +34,7 @@ from populace.privacy.noise.samplers import (
     draw_discrete_laplace,
     draw_exponential_choice,
 )
+from populace.privacy.noise.table_inversion import build_inversion_table
 
 SCALES = (1, 10, 100, 1_000, 20_000, 1_000_000)
 REPEATS = 7

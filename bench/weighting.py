@@ -39,10 +39,9 @@ from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     CountPlan,
-    PopulationCount,
 )
 from populace.survey.design.design_parts import ControlTotals
-from populace.survey.estimate_result import Estimate
+from populace.survey.estimate_result import Estimand, Estimate
 from populace.survey.smooth_questions import BinChoice, WeightedQuestion
 from populace.survey.sums import STEPS
 from populace.survey.survey_oracle import SumBatch
@@ -52,9 +51,9 @@ DATA = Path(__file__).parents[2] / "shared" / "data" / "census-1980" / "ipums.pa
 EPSILON = Fraction(5)
 RATE, LINE = 0.1, 5_000
 COUNTS = (
-    PopulationCount(name="all", where="LOW == 1"),
-    PopulationCount(name="women 30-39", where="LOW == 1 and SEX == 1 and AGE >= 30 and AGE <= 39"),
-    PopulationCount(name="women 20-29", where="LOW == 1 and SEX == 1 and AGE >= 20 and AGE <= 29"),
+    Estimand(query="all", where="LOW == 1"),
+    Estimand(query="women 30-39", where="LOW == 1 and SEX == 1 and AGE >= 30 and AGE <= 39"),
+    Estimand(query="women 20-29", where="LOW == 1 and SEX == 1 and AGE >= 20 and AGE <= 29"),
 )
 STARTS = (15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75)
 CUT_AT_25 = {
@@ -237,8 +236,8 @@ def study(
         for way, kept in found.items():
             if way is None or run % 4 == 0:
                 oracle = Drawn(census, rows, rng=rng)
-                plan = CountPlan.of(
-                    COUNTS,
+                plan = CountPlan(
+                    counts=COUNTS,
                     calibration=replace(weighting, method=way),
                     schema=oracle.schema,
                     budget=oracle.budget,
@@ -287,7 +286,7 @@ def main() -> None:
         print(f"{title}\n{'':36}{'bias':>10}{'deviation':>10}{'rmse':>10}  covered  privacy error")
         for place, count in enumerate(COUNTS):
             truth = census.truths[place]
-            print(f" {count.name}: {truth}")
+            print(f" {count.query}: {truth}")
             for way, runs in ours.items():
                 rest = f"{100 * runs.held[:, place].mean():8.1f} %{runs.privacy[:, place].mean():10.1f}"
                 if way is None:
@@ -298,13 +297,15 @@ def main() -> None:
             bias = [abs(float((each[:, place] - truth).mean())) for each in (ours[None].values, *others)]
             if strategies is CUT_AT_25:
                 covered = 100 * ours[None].held[:, place].mean()
-                verdicts.append((f"{title}, {count.name}: covered {covered:.1f} %", abs(covered - 95) <= 1.5))
-            if half and count.name == "all":
-                verdicts.append((f"{title}, {count.name}: bias below both", bias[0] < min(bias[1:])))
-            if half and count.name == "women 20-29":
-                verdicts.append((f"{title}, {count.name}: bias below the inverse rate's", bias[0] < bias[2]))
+                verdicts.append(
+                    (f"{title}, {count.query}: covered {covered:.1f} %", abs(covered - 95) <= 1.5)
+                )
+            if half and count.query == "all":
+                verdicts.append((f"{title}, {count.query}: bias below both", bias[0] < min(bias[1:])))
+            if half and count.query == "women 20-29":
+                verdicts.append((f"{title}, {count.query}: bias below the inverse rate's", bias[0] < bias[2]))
                 if strategies is CUT_AT_25:
-                    verdicts.append((f"{title}, {count.name}: bias below both", bias[0] < min(bias[1:])))
+                    verdicts.append((f"{title}, {count.query}: bias below both", bias[0] < min(bias[1:])))
         print()
     for text, kept in verdicts:
         print(f"{'yes' if kept else ' NO'}  {text}")

@@ -230,14 +230,20 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     (
         "draws",
         samplers.draw_discrete_gaussian,
-        "build_blocks(gaussian_distribution(variance))",
-        "build_blocks(gaussian_distribution(variance / 4))",
+        "gaussian_distribution(variance)",
+        "gaussian_distribution(variance / 4)",
     ),
     (
         "draws",
         samplers.draw_discrete_laplace,
-        "build_blocks(laplace_distribution(scale))",
-        "build_blocks(laplace_distribution(2 * scale))",
+        "laplace_distribution(scale)",
+        "laplace_distribution(2 * scale)",
+    ),
+    (
+        "draws",
+        samplers._draw,
+        "build_blocks(distribution)",
+        "build_blocks(gaussian_distribution(1 / (8 * distribution.rate)))",
     ),
     (
         "draws",

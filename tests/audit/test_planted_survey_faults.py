@@ -262,9 +262,8 @@ def test_a_rehearsal_without_its_stamps_is_still_one(tmp_path):
 def test_a_statement_names_all_of_the_design_that_is_public(strata, psu, fpc):
     schema = Schema.parse(small_survey.SCHEMA)
     design = Design.parse(f"[design]\n{strata}{psu}{fpc}", schema=schema)
-    words = list_survey_limitations(
-        plan_queries(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))
-    )[0]
+    plan = plan_queries(design, Queries.parse('[[query]]\nstatistic = "count"', schema=schema))
+    words = next(list_survey_limitations(plan))
     assert ("the strata (“stratum”)" in words) == bool(strata)
     assert ("the primary sampling units (“psu”)" in words) == bool(psu)
     assert ("the finite population corrections" in words) == bool(fpc)

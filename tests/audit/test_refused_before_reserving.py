@@ -20,10 +20,10 @@ from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     CountPlan,
-    PopulationCount,
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
+from populace.survey.estimate_result import Estimand
 from populace.survey.queries.queries import Queries
 from populace.survey.smooth_questions import BinChoice
 from populace.survey.survey_oracle import SurveyOracle
@@ -96,7 +96,7 @@ def many(oracle: SurveyOracle, *, counts=200, method=None, people=10**6):
     totals = ControlTotals(by=Marginal(("SEX",)), populations=(Fraction(people, 2),) * 2, binnings=())
     return estimate_counts(
         oracle,
-        [PopulationCount(name=str(number), where=f"AGE == {number % 10}") for number in range(counts)],
+        [Estimand(query=str(number), where=f"AGE == {number % 10}") for number in range(counts)],
         calibration=Calibration(controls=(totals,), method=method),
     )
 
@@ -116,8 +116,8 @@ def test_counts_without_an_epsilon_for_smooth_noise_are_refused_before_the_table
 
 def test_what_can_be_asked_passes_the_empty_table():
     totals = ControlTotals(by=Marginal(("SEX",)), populations=(Fraction(500_000),) * 2, binnings=())
-    plan = CountPlan.of(
-        [PopulationCount(name=str(number), where=f"AGE == {number % 10}") for number in range(200)],
+    plan = CountPlan(
+        counts=tuple(Estimand(query=str(number), where=f"AGE == {number % 10}") for number in range(200)),
         calibration=Calibration(controls=(totals,)),
         schema=Silent.schema,
         budget=Silent(10).budget,

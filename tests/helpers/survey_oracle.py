@@ -14,9 +14,9 @@ from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries
 from populace.survey.calibration.calibrated_counts import answer_count_plan
-from populace.survey.calibration.count_plan import Calibration, CountPlan, PopulationCount
+from populace.survey.calibration.count_plan import Calibration, CountPlan
 from populace.survey.design.design import Design
-from populace.survey.estimate_result import Estimate
+from populace.survey.estimate_result import Estimand, Estimate
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.sums import STEPS, Sum
@@ -99,13 +99,13 @@ def answer_directly(oracle: Any, *, design: Design, queries: Queries) -> tuple[E
 
 def estimate_counts(
     oracle: Any,
-    counts: Sequence[PopulationCount],
+    counts: Sequence[Estimand],
     *,
     calibration: Calibration,
     share: Fraction = Fraction(1),
 ) -> tuple[Estimate, ...]:
     """Plan counts for a share of the budget of an oracle, and ask it."""
-    plan = CountPlan.of(
-        counts, calibration=calibration, schema=oracle.schema, budget=oracle.budget, share=share
+    plan = CountPlan(
+        counts=tuple(counts), calibration=calibration, schema=oracle.schema, budget=oracle.budget, share=share
     )
     return answer_count_plan(oracle, plan=plan)

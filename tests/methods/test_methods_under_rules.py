@@ -13,10 +13,11 @@ from populace.core.errors import ResourceError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.constraints.public_totals import check_constraints
+from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.fit_measurements import fit
-from populace.methods.mst import MAX_ADDED_CELLS, TreeSizeLimit, pair_candidates
+from populace.methods.mst import MAX_ADDED_CELLS, admissible_pairs, pair_candidates
 from populace.methods.selection.independence_baseline import fit_baseline
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -181,14 +182,13 @@ def test_room_is_refused_only_where_a_large_cycle_would_close():
     domain = Domain({"a": 300, "b": 300, "c": 300, "d": 300})
     classes = {"a": Grouping("a", tuple(range(300))), "b": Grouping("b", tuple(range(300)))}
     rule = Rule(text="ab", clique=("a", "b"), allowed=np.tri(300, dtype=bool))
-    limit = TreeSizeLimit(ModelSpace(domain=domain, rules=Rules(classes=classes, rules=(rule,))))
+    rules = RulePotentials(ModelSpace(domain=domain, rules=Rules(classes=classes, rules=(rule,))))
     pairs = [("a", "c"), ("b", "c"), ("c", "d"), ("a", "b")]
-    assert limit.admissible([0, 1, 2, 3], pairs=pairs, chosen=[]) == [0, 1, 2, 3]
+    assert admissible_pairs([0, 1, 2, 3], pairs=pairs, chosen=[], potentials=rules) == [0, 1, 2, 3]
     # a – b by the rule and a – c measured: b – c would need a table of all three.
     assert MAX_ADDED_CELLS < 300**3
-    assert limit.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [2, 3]
-    free = TreeSizeLimit(ModelSpace(domain=domain))
-    assert free.admissible([1, 2, 3], pairs=pairs, chosen=[0]) == [1, 2, 3]
+    assert admissible_pairs([1, 2, 3], pairs=pairs, chosen=[0], potentials=rules) == [2, 3]
+    assert admissible_pairs([1, 2, 3], pairs=pairs, chosen=[0], potentials=None) == [1, 2, 3]
 
 
 def test_rules_that_cannot_be_modelled_are_refused_before_anything_is_spent(tmp_path, monkeypatch):

@@ -23,9 +23,9 @@ from populace.inference.graph import junction_tree
 from populace.inference.hierarchy import transportation
 from populace.privacy.noise import block_rejection as blocks
 from populace.privacy.noise import table_inversion as inversion
-from populace.privacy.noise.cdf_tables import build_inversion_table
 from populace.privacy.noise.distributions import ExponentialDecay
 from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.table_inversion import build_inversion_table
 from populace.private.engines import memory_engine as memory
 from populace.sampling.fit_rows import plan_moves
 from populace.schema.conditions.rules import Rule, Rules

@@ -17,7 +17,7 @@ from populace.cli.main import main
 from populace.methods.workload import Workload
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
-from populace.simulation.latent_class_model import simulate_rows
+from tests.helpers.latent_class_model import simulate_rows
 from tests.helpers.sampled_cases import sample_cases
 
 ROOT = Path(__file__).resolve().parents[2]

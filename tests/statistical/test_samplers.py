@@ -19,7 +19,6 @@ from scipy import stats
 from populace.privacy.noise import block_rejection as blocks
 from populace.privacy.noise import table_inversion as inversion
 from populace.privacy.noise.block_rejection import build_blocks_of_width, draw_blocks
-from populace.privacy.noise.cdf_tables import build_inversion_table
 from populace.privacy.noise.distributions import ExponentialDecay, gaussian_distribution, laplace_distribution
 from populace.privacy.noise.entropy import Entropy, RehearsalEntropy, SystemEntropy
 from populace.privacy.noise.samplers import (
@@ -29,7 +28,7 @@ from populace.privacy.noise.samplers import (
     draw_discrete_laplace,
     draw_exponential_choice,
 )
-from populace.privacy.noise.table_inversion import draw_from_table
+from populace.privacy.noise.table_inversion import build_inversion_table, draw_from_table
 from tests.helpers.sampled_cases import sample_cases
 
 Draws = npt.NDArray[np.int64]

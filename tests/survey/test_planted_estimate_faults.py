@@ -23,7 +23,8 @@ from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.ipf import TableTotals, rake_noisy_table
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals, MissingHandling, ReplicateDesign
-from populace.survey.imputation.imputation_plan import CellSum, Estimand, ImputationNoise, ImputationPlan
+from populace.survey.estimate_result import Estimand
+from populace.survey.imputation.imputation_plan import CellSum, ImputationNoise, ImputationPlan
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.queries.queries import Queries
 from populace.survey.smooth_questions import Donors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
 from populace.cli.command import Option, command
-from populace.cli.console import emit, emit_json, save_text, say
+from populace.cli.console import emit_result, save_text, say
 from populace.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
     save_text(text, out)
     left = unfinished_columns(document)
     say(f"{len(names)} columns, {len(left)} of them to fill in")
-    if json:
-        emit_json({"schema": str(out), "columns": len(names), "to_fill_in": left})
-    elif str(out) != "-":
-        emit(str(out))
+    if json or str(out) != "-":
+        emit_result({"schema": str(out), "columns": len(names), "to_fill_in": left}, json=json)
 
 
 def _check_names(names: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from populace.cli.command import Bundle, Option
 
@@ -14,37 +14,32 @@ if TYPE_CHECKING:
 
 DEFAULT_LEDGER = "~/.local/state/populace/ledger.db"
 MAX_SEED = 2**64 - 1
+Parsed = TypeVar("Parsed")
 
 
-def whole(text: str) -> int:
-    """Parse a whole number.
+def _parse_as(kind: Callable[[str], Parsed], words: str) -> Callable[[str], Parsed]:
+    """Return a parser that says in words what it takes."""
 
-    >>> whole("12")
-    12
-    """
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError("a whole number") from None
+    def parse(text: str) -> Parsed:
+        try:
+            return kind(text)
+        except ValueError:
+            raise ValueError(words) from None
+
+    return parse
+
+
+whole = _parse_as(int, "a whole number")
+number = _parse_as(float, "a number")
 
 
 def parse_seed(text: str) -> int:
     """Parse the seed of a generator."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= MAX_SEED:
-        raise ValueError(f"a whole number from 0 to {MAX_SEED}")
-    return number
-
-
-def number(text: str) -> float:
-    """Parse a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("a number") from None
+    wanted = f"a whole number from 0 to {MAX_SEED}"
+    seed = _parse_as(int, wanted)(text)
+    if not 0 <= seed <= MAX_SEED:
+        raise ValueError(wanted)
+    return seed
 
 
 def choice(*words: str) -> Callable[[str], str]:

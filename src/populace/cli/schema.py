@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from populace.cli import options
 from populace.cli.command import Group, Option, command
-from populace.cli.console import emit, emit_json, save_text, say
+from populace.cli.console import emit, emit_json, emit_result, save_text, say
 
 if TYPE_CHECKING:
     from populace.schema.columns.column import Column
@@ -156,10 +156,9 @@ def import_(
     for remark in document.remarks:
         say(f"note: {remark}")
     say(_summarize_origins(schema))
-    if json:
-        emit_json({"schema": str(out), "columns": len(schema.columns), "digest": schema.digest})
-    elif str(out) != "-":
-        emit(str(out))
+    if json or str(out) != "-":
+        found = {"schema": str(out), "columns": len(schema.columns), "digest": schema.digest}
+        emit_result(found, json=json)
 
 
 schema = Group(

@@ -28,6 +28,7 @@ from populace.core.memory_limit import memory_limit
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 # Rows told by a method that publishes whole rows come to some ten million bytes; nothing else is near that.
 MAX_TEXT = 2**28
@@ -251,19 +252,28 @@ def _array(held: zipfile.ZipFile, name: str, shape: tuple[int, ...]) -> npt.NDAr
     return flat.reshape(shape[::-1]).T.copy() if fortran else flat.reshape(shape)
 
 
-def read_column_names(path: Path) -> list[str]:
-    """Return the names of the columns of a Parquet file."""
+@contextmanager
+def _open_parquet(path: Path, *, coded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; the texts of some columns are read as codes."""
     import pyarrow.parquet as pq
 
-    with open_regular(path) as held, refuse_parse_errors(path.name), pq.ParquetFile(held) as file:
+    with (
+        open_regular(path) as held,
+        refuse_parse_errors(path.name),
+        pq.ParquetFile(held, read_dictionary=list(coded)) as file,
+    ):
+        yield file
+
+
+def read_column_names(path: Path) -> list[str]:
+    """Return the names of the columns of a Parquet file."""
+    with _open_parquet(path) as file:
         return list(file.schema_arrow.names)
 
 
 def check_plain_parquet(path: Path) -> None:
     """Refuse a Parquet file with texts beside its columns: none that we write has any but Arrow's own schema."""
-    import pyarrow.parquet as pq
-
-    with open_regular(path) as held, refuse_parse_errors(path.name), pq.ParquetFile(held) as file:
+    with _open_parquet(path) as file:
         fields = [file.schema_arrow.field(number).metadata or {} for number in range(len(file.schema_arrow))]
         beside = {*(file.metadata.metadata or {}), *(file.schema_arrow.metadata or {})} - {b"ARROW:schema"}
         if beside or any(set(held) - {b"PARQUET:field_id"} for held in fields):
@@ -276,9 +286,8 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
     The types of all other columns that it may have are looked at by nobody: it must not have any.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    with open_regular(path) as opened, refuse_parse_errors(path.name), pq.ParquetFile(opened) as file:
+    with _open_parquet(path) as file:
         found = file.schema_arrow
         if list(found.names) != list(types) or list(found.types) != list(types.values()):
             raise altered_error(f"{path.name} does not have the columns and types that it should")
@@ -290,11 +299,7 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
         if not texts:
             return file.read()
     # Texts are read as codes first: a file of a few bytes may repeat a long one a million times.
-    with (
-        open_regular(path) as opened,
-        refuse_parse_errors(path.name),
-        pq.ParquetFile(opened, read_dictionary=texts) as file,
-    ):
+    with _open_parquet(path, coded=texts) as file:
         table = file.read()
         check_memory(path.name, size=sum(_bytes(table[name]) for name in texts))
         return table.cast(pa.schema(list(types.items())))

@@ -154,6 +154,13 @@ def sum_onto(table: npt.NDArray[Scalar], clique: Clique, columns: Sequence[str])
     return np.asarray(table.sum(axis=others)).transpose([left.index(name) for name in columns])
 
 
+def sum_codes(table: Table, lookup: npt.NDArray[np.int64], *, size: int, axis: int) -> Table:
+    """Sum along one axis what falls into the same place: `lookup` has the place of every code, of `size` in all."""
+    found = np.zeros((size, *np.delete(table.shape, axis)))
+    np.add.at(found, lookup, np.moveaxis(table, axis, 0))
+    return np.moveaxis(found, 0, axis)
+
+
 def add_potential(potentials: dict[Clique, Table], clique: Clique, table: Table) -> None:
     """Add a table of logarithms to the potentials of a model, in place."""
     potentials[clique] = potentials[clique] + table if clique in potentials else table

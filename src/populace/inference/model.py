@@ -24,6 +24,7 @@ from populace.core.untrusted_files import (
 from populace.inference.constraints.recoding import Recoding
 from populace.inference.factor import Table
 from populace.inference.gls.observations import observe
+from populace.inference.graph.joint_tables import JointTables
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
 from populace.inference.model_space import ModelSpace
@@ -139,6 +140,10 @@ class Model:
         """The probabilities of every node's cells given its separator's, even where the separator's are next to 0."""
         return _read_only(self.propagation.conditionals(self.propagation.on_nodes(self.potentials.items())))
 
+    @cached_property
+    def _joints(self) -> JointTables:
+        return self.propagation.joints(self.beliefs)
+
     def grouped_marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, grouped columns by group."""
         wanted = tuple(clique)
@@ -146,7 +151,7 @@ class Model:
             raise UsageError(
                 f"the model does not have every column of {wanted}.", hint="ask for columns of its domain"
             )
-        return self.total * self.propagation.joints(self.beliefs).table(wanted)
+        return self.total * self._joints.table(wanted)
 
     def marginal(self, clique: Iterable[str]) -> Table:
         """Return the expected counts of any columns, code by code.

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 from populace.core.marginals import Domain, Grouping
 from populace.schema.conditions.rules import NO_RULES, Rules, Totals
-
-
-class DescribedTable(Protocol):
-    """What a schema, or an oracle, says of its table."""
-
-    @property
-    def domain(self) -> Domain: ...
-
-    @property
-    def rules(self) -> Rules: ...
-
-    @property
-    def totals(self) -> tuple[Totals, ...]: ...
+from populace.schema.public_facts import PublicFacts
+from populace.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +29,7 @@ class ModelSpace:
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: DescribedTable) -> ModelSpace:
+    def of(cls, table: Schema | PublicFacts) -> ModelSpace:
         """Return the space of a schema's or an oracle's table, without groups."""
         return cls(domain=table.domain, rules=table.rules, totals=table.totals)
 

@@ -82,7 +82,7 @@ def measure_tree(
     )
     candidates = pair_candidates(columns, space=space, total=total, noise=noise)
     progress("choosing pairs", 0.1)
-    chosen, left = choose_tree(oracle, candidates, limit=TreeSizeLimit(space), progress=progress)
+    chosen, left = choose_tree(oracle, candidates, space=space, progress=progress)
     progress("measuring pairs", 0.9)
     pairs = [candidates.marginals[number] for number in chosen]
     paired = {name for pair in pairs for name in pair.clique}
@@ -91,10 +91,11 @@ def measure_tree(
 
 
 def choose_tree(
-    oracle: Oracle, candidates: Candidates, *, limit: TreeSizeLimit, progress: Progress
+    oracle: Oracle, candidates: Candidates, *, space: ModelSpace, progress: Progress
 ) -> tuple[list[int], Fraction]:
     """Return the numbers of the pairs of a forest, chosen privately, and the share of the budget left."""
     left = 1 - MST_CONFIG.column_share
+    potentials = RulePotentials(space) if space.rules.rules else None
     part = {name: number for number, name in enumerate(oracle.domain)}
     most = len(part) - 1
     mechanism = oracle.budget.choice(MST_CONFIG.choice_share, choices=most)
@@ -103,7 +104,7 @@ def choose_tree(
     joining = list(range(len(cliques)))
     for _ in range(most):
         joining = [n for n in joining if part[cliques[n][0]] != part[cliques[n][1]]]
-        among = limit.admissible(joining, pairs=cliques, chosen=chosen)
+        among = admissible_pairs(joining, pairs=cliques, chosen=chosen, potentials=potentials)
         if not among:
             break
         number = oracle.choose(candidates, among=among, mechanism=mechanism)
@@ -117,30 +118,21 @@ def choose_tree(
     return chosen, left
 
 
-class TreeSizeLimit:
-    """Keeps the model under rules small: a pair that would close a large cycle with rules and other pairs is refused.
+def admissible_pairs(
+    among: Sequence[int], *, pairs: Sequence[Clique], chosen: Sequence[int], potentials: RulePotentials | None
+) -> list[int]:
+    """Return the numbers of pairs that can join the chosen ones without making the model under rules too large.
 
-    It looks at the rules and at the pairs chosen so far, which are public or paid for.
+    A pair that would close a large cycle with rules and other pairs is refused. Rules are public, and the pairs chosen
+    so far are paid for. A bound on what a pair adds decides: `CliqueCost.added_cells`. Without rules there is no limit.
     """
-
-    def __init__(self, space: ModelSpace) -> None:
-        self._free = not space.rules.rules
-        self._potentials = RulePotentials(space)
-
-    def admissible(
-        self, among: Sequence[int], *, pairs: Sequence[Clique], chosen: Sequence[int]
-    ) -> list[int]:
-        """Return the numbers of pairs that can join the chosen ones without making the model too large.
-
-        A bound on what a pair adds decides: `CliqueCost.added_cells`.
-        """
-        if self._free:
-            return list(among)
-        tree, domain = self._potentials.tree([pairs[number] for number in chosen])
-        if tree.cells(domain) * max(domain.values()) <= MAX_ADDED_CELLS:
-            return list(among)
-        additions = CliqueCost((), domain=domain, tree=tree)
-        return [number for number in among if additions.added_cells(pairs[number]) <= MAX_ADDED_CELLS]
+    if potentials is None:
+        return list(among)
+    tree, domain = potentials.tree([pairs[number] for number in chosen])
+    if tree.cells(domain) * max(domain.values()) <= MAX_ADDED_CELLS:
+        return list(among)
+    additions = CliqueCost((), domain=domain, tree=tree)
+    return [number for number in among if additions.added_cells(pairs[number]) <= MAX_ADDED_CELLS]
 
 
 def pair_candidates(

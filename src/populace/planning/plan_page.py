@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from populace.core.marginals import Clique
-from populace.planning import plan_summary as summary
+from populace.planning import plan_text as summary
 from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
-from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart, shorten_labels
+from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart, quantity, shorten_labels
 from populace.release.report.render import load_templates
 from populace.release.report.vega_scripts import convert_errors
 from populace.release.statement.cost import BudgetStage
@@ -96,16 +96,14 @@ def chart_pair_errors(plan: Plan, *, width: int) -> dict[str, Any]:
         "height": 280,
         "data": {"values": values},
         "encoding": {
-            "x": {
-                "field": "cells",
-                "type": "quantitative",
+            "x": quantity("cells")
+            | {
                 "scale": {"type": "log", "nice": True},
                 "title": "cells of the pair",
                 "axis": {"format": ",", "values": _log_ticks([error.cells for _, error in every])},
             },
-            "y": {
-                "field": "error",
-                "type": "quantitative",
+            "y": quantity("error")
+            | {
                 "scale": {"type": "log"},
                 "title": "expected error, if measured",
                 "axis": {

@@ -120,7 +120,7 @@ class Estimates:
         return compute_statement(
             self.record,
             schema=self.schema,
-            answers=MeasuredContent(survey=list_survey_limitations(self.plan)),
+            answers=MeasuredContent(survey=tuple(list_survey_limitations(self.plan))),
             rows=0,
             rows_from=RowCountOrigin.NONE,
             form=form,

@@ -102,13 +102,12 @@ def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.ra
     targets = _narrow_targets(model.targets)
     known = {frozenset(clique) for clique in targets}
     cells_left = MAX_TARGET_CELLS - sum(map(domain.cells, targets))
-    joints = model.propagation.joints(model.beliefs)
     for pair in () if model.gradual else sorted(combinations(domain, 2), key=domain.cells):
         if frozenset(pair) not in known:
             cells_left -= domain.cells(pair)
             if cells_left < 0:
                 break
-            targets[pair] = model.total * joints.table(pair)
+            targets[pair] = model.grouped_marginal(pair)
     lookups = class_lookups(model.space(rules))
     fit_rows(
         codes,

@@ -1,17 +1,34 @@
-"""What an estimate says: a number, the parts of its error, and an interval that holds them all."""
+"""What is estimated, and what an estimate says: a number, the parts of its error, an interval that holds them all."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from populace.survey.estimate_notes import PUBLIC_TOTAL, SUPPRESSED
 
 Group = tuple[tuple[str, str], ...]
+ValueRange = tuple[Fraction, Fraction]
 
 ERROR_COLUMNS = ("sampling_error", "imputation_error", "privacy_error", "total_error")
 NUMBER_COLUMNS = ("estimate", *ERROR_COLUMNS, "low", "high", "degrees")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimand:
+    """One number of a query: for which group, and the condition that its rows meet.
+
+    Of a column with missing values it is the mean or, with `between`, the share of rows whose value lies there. `that`
+    are the query's own words for it, in which an end may be the first value that lies outside.
+    """
+
+    query: str
+    group: Group = ()
+    where: str | None = None
+    between: ValueRange | None = None
+    that: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,14 @@ from enum import Enum
 from fractions import Fraction
 
 from populace.core.marginals import Marginal
-from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
+from populace.privacy.sensitivity.nn_imputation import (
+    DonorValue,
+    Membership,
+    TieBreak,
+    frequency_bound,
+    mean_bound,
+    variance_bound,
+)
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.privacy.smooth.smooth_noise import LN_2
 
@@ -60,9 +67,28 @@ class ImputedQuestion:
         """The t of its bound: from one table to a neighbour it changes by a factor of e^t at most."""
         return LN_2
 
+    @property
+    def moves(self) -> tuple[Fraction, Fraction]:
+        """The least that its bound can be, twice: it grows from there with rows that change."""
+        return imputed_bound(self, 1), imputed_bound(self, 1)
+
     def __str__(self) -> str:
         what = f"{self.statistic.value} of {self.donors.column} with missing values filled"
         return f"{what}{f' where {self.where}' if self.where else ''}"
+
+
+def imputed_bound(question: ImputedQuestion, max_changed: int) -> Fraction:
+    """Return how far one row moves an answer, where so many filled rows change with it at most.
+
+    Proof: docs/proofs/nearest.md
+    """
+    low, high = question.donors.low, question.donors.high
+    if question.statistic is ImputedStatistic.FREQUENCY:
+        return frequency_bound(max_changed)
+    if question.statistic is ImputedStatistic.SUM:
+        membership = Membership.KNOWN if question.between is None else Membership.IMPUTED
+        return mean_bound(max_changed, low=low, high=high, size=question.size, membership=membership)
+    return variance_bound(max_changed, low=low, high=high, centre=question.centre, size=question.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +121,12 @@ class WeightedQuestion:
     def smoothness(self) -> Fraction:
         """The t of its bound: from one table to a neighbour it changes by a factor of e^t at most."""
         return self.beta
+
+    @property
+    def moves(self) -> tuple[Fraction, Fraction]:
+        """The least and the greatest population of a bin: what all of its rows stand for together."""
+        totals = self.binning.totals(self.populations)
+        return min(totals), max(totals)
 
     def __str__(self) -> str:
         return f"weighted count by {self.by}{f' where {self.where}' if self.where else ''}"

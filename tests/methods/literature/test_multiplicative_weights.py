@@ -16,7 +16,6 @@ from populace.methods.literature import mwem as module
 from populace.methods.literature.mwem import (
     MWEM,
     MultiplicativeWeights,
-    UpdateLimit,
     fit_multiplicative_weights,
     is_dense,
 )
@@ -90,6 +89,7 @@ def test_the_number_of_rows_is_that_of_all_tables_by_the_noise_of_their_sums():
         weights = MultiplicativeWeights(DOMAIN)
         for items in batches:
             weights.add(items)
+        weights.refit()
         assert weights.total == pytest.approx((1000 / 2 + 1300 / 8) / (1 / 2 + 1 / 8))
 
 
@@ -136,13 +136,13 @@ def test_little_patience_still_uses_every_table_and_new_ones_first(monkeypatch):
     )
     weights, table = MultiplicativeWeights(DOMAIN), joint()
     weights.add([told(table, clique) for clique in [("a", "b"), ("c", "e")]])
-    weights.refit(patience=UpdateLimit(sweeps=3, work=0))
+    weights.refit(sweeps=3, work=0)
     assert sorted(used) == [("a", "b"), ("c", "e")]
     weights.add([told(table, ("f", "g"))])
-    weights.refit(patience=UpdateLimit(sweeps=3, work=4 * 288))
+    weights.refit(sweeps=3, work=4 * 288)
     assert used[2] == ("f", "g")
     assert len(used) == 2 + 4
-    weights.refit(patience=UpdateLimit(sweeps=3, work=10**9))
+    weights.refit(sweeps=3, work=10**9)
     assert len(used) == 6 + 9
 
 

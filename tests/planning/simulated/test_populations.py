@@ -12,6 +12,7 @@ import pytest
 from populace.core.marginals import Marginal
 from populace.planning.simulated.populations import (
     POPULATION,
+    Scenario,
     SimulatedPopulation,
     invent_population,
     read_public_population,
@@ -68,7 +69,9 @@ def test_columns_have_any_part_of_the_largest_entropy(size: int) -> None:
     schema = Schema.from_sizes({f"c{number}": size for number in range(15)})
     parts = []
     for evenness in (-1.0, 0.0, 1.0):
-        found = invent_population(schema, rows=200_000, rng=np.random.default_rng(1), evenness=evenness)
+        found = invent_population(
+            schema, rows=200_000, rng=np.random.default_rng(1), scenario=Scenario(evenness=evenness)
+        )
         shares = [found.exact(Marginal((name,))) / 200_000 for name in schema.domain]
         parts.append([-float((p[p > 0] * np.log(p[p > 0])).sum() / np.log(size)) for p in shares])
     assert min(parts[1]) < (0.5 if size == 2 else 0.3)
@@ -82,7 +85,9 @@ def test_turns_show_each_column_in_several_kinds() -> None:
     peaks = np.array(
         [
             [
-                invent_population(schema, rows=5000, rng=np.random.default_rng(1), rotation=rotation / 3)
+                invent_population(
+                    schema, rows=5000, rng=np.random.default_rng(1), scenario=Scenario(rotation=rotation / 3)
+                )
                 .exact(Marginal((name,)))
                 .max()
                 for name in "abcde"

@@ -15,13 +15,6 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.privacy.noise.block_rejection import build_blocks, decide_event, draw_blocks
-from populace.privacy.noise.cdf_tables import (
-    InversionTable,
-    Thresholds,
-    build_inversion_table,
-    gaussian_table,
-    laplace_table,
-)
 from populace.privacy.noise.distributions import (
     Distribution,
     ExponentialDecay,
@@ -35,7 +28,14 @@ from populace.privacy.noise.samplers import (
     draw_discrete_laplace,
     draw_exponential_choice,
 )
-from populace.privacy.noise.table_inversion import count_thresholds, count_thresholds_guided, draw_from_table
+from populace.privacy.noise.table_inversion import (
+    InversionTable,
+    Thresholds,
+    build_inversion_table,
+    count_thresholds,
+    count_thresholds_guided,
+    draw_from_table,
+)
 
 
 class OutOfWords(Exception):
@@ -129,7 +129,7 @@ def test_enumerated_probabilities_match_mpmath() -> None:
 
 
 def test_a_draw_takes_one_word() -> None:
-    table = gaussian_table(Fraction(100))
+    table = build_inversion_table(gaussian_distribution(Fraction(100)))
     script = Script(RehearsalEntropy(1).words(1_000).tolist())
     draw_from_table(table, size=1_000, entropy=script)
     assert not script.left
@@ -146,7 +146,12 @@ ON_EDGES = InversionTable(
 
 @pytest.mark.parametrize(
     "table",
-    [gaussian_table(Fraction(2)), gaussian_table(Fraction(10**6)), laplace_table(Fraction(30)), ON_EDGES],
+    [
+        build_inversion_table(gaussian_distribution(Fraction(2))),
+        build_inversion_table(gaussian_distribution(Fraction(10**6))),
+        build_inversion_table(laplace_distribution(Fraction(30))),
+        ON_EDGES,
+    ],
 )
 def test_the_guide_changes_nothing(table: InversionTable) -> None:
     words = RehearsalEntropy(4).words(50_000)
@@ -168,7 +173,7 @@ def test_small_and_large_draws_use_the_same_words_alike() -> None:
 
 
 def test_words_on_a_threshold_are_decided_by_the_next_ones() -> None:
-    table = gaussian_table(Fraction(9))
+    table = build_inversion_table(gaussian_distribution(Fraction(9)))
     # The bits of F(0), word by word.
     first, second, third = (t[-t.low] for t in map(table.deeper, (64, 128, 192)))
     first, second, third = first, second - (first << 64), third - (second << 64)
@@ -179,7 +184,7 @@ def test_words_on_a_threshold_are_decided_by_the_next_ones() -> None:
 
 
 def test_values_beyond_the_table_are_drawn() -> None:
-    table = gaussian_table(Fraction(9))
+    table = build_inversion_table(gaussian_distribution(Fraction(9)))
     last = -table.low - 1
     top = 2**64 - 1
     assert draw_from_table(table, size=1, entropy=Script([top, 0]))[0] <= last
@@ -196,8 +201,16 @@ def test_values_beyond_the_table_are_drawn() -> None:
 def test_samplers_cut_no_tail(scale: int) -> None:
     """Noise that ends somewhere tells for certain what lies beyond; the first and last words lead far out."""
     far = {
-        scale * 8.5: (draw_discrete_gaussian, Fraction(scale**2), gaussian_table(Fraction(scale**2))),
-        scale * 40.0: (draw_discrete_laplace, Fraction(scale), laplace_table(Fraction(scale))),
+        scale * 8.5: (
+            draw_discrete_gaussian,
+            Fraction(scale**2),
+            build_inversion_table(gaussian_distribution(Fraction(scale**2))),
+        ),
+        scale * 40.0: (
+            draw_discrete_laplace,
+            Fraction(scale),
+            build_inversion_table(laplace_distribution(Fraction(scale))),
+        ),
     }
     for least, (sampler, parameter, table) in far.items():
         words = [5, 2**64 - 6]

@@ -18,7 +18,8 @@ from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
+from populace.survey.estimate_result import Estimand
+from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.smooth_questions import Donors
 

@@ -29,11 +29,11 @@ from populace.schema.unit import PrivacyUnit
 from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
-    PopulationCount,
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
 from populace.survey.estimate_notes import PUBLIC_TOTAL, SUPPRESSED
+from populace.survey.estimate_result import Estimand
 from populace.survey.smooth_questions import BaseWeights
 from tests.helpers.survey_oracle import estimate_counts
 
@@ -63,8 +63,8 @@ def control(name, *binnings):
 
 
 AGES, SEXES = control("AGE"), control("SEX")
-POOR = PopulationCount(name="poor", where="POOR == 1")
-OLD = PopulationCount(name="poor old women", where="POOR == 1 and AGE >= 4 and SEX == 1")
+POOR = Estimand(query="poor", where="POOR == 1")
+OLD = Estimand(query="poor old women", where="POOR == 1 and AGE >= 4 and SEX == 1")
 WEIGHTING = Calibration(controls=(AGES, SEXES), method=CountMethod.TABLE)
 
 
@@ -128,12 +128,12 @@ def test_without_noise_every_way_rakes_the_sample(way):
 
 def test_everybody_is_the_whole_population():
     # Whoever is not poor is told by the other half of the table, so both together have all totals.
-    halves = [POOR, PopulationCount(name="not poor", where="POOR == 0")]
+    halves = [POOR, Estimand(query="not poor", where="POOR == 0")]
     for way in (CountMethod.SUM, CountMethod.TABLE):
         found = estimate_counts(Survey(sample()), halves, calibration=replace(WEIGHTING, method=way))
         assert found[0].estimate + found[1].estimate == pytest.approx(PEOPLE, rel=1e-5)
     # A sample cannot err on what totals decide, as far as noise lets anybody see: here by a column that never varies.
-    nobody_lacks = [PopulationCount(name="women", where="SEX == 1 and POOR >= 0")]
+    nobody_lacks = [Estimand(query="women", where="SEX == 1 and POOR >= 0")]
     found = estimate_counts(Survey(sample()), nobody_lacks, calibration=WEIGHTING)
     assert found[0].estimate == pytest.approx((WORLD["SEX"] == 1).sum(), rel=1e-5)
     assert 0 < found[0].sampling_error < 2 * found[0].privacy_error < 80
@@ -160,7 +160,7 @@ DECIDED = {
 def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, exact):
     survey = Survey(sample(), noise=1.0)
     weighting = replace(WEIGHTING, controls=(AGES_OF_TWO, SEXES), shrink=Fraction(1, 2))
-    found = estimate_counts(survey, [PopulationCount(name="asked", where=where)], calibration=weighting)[0]
+    found = estimate_counts(survey, [Estimand(query="asked", where=where)], calibration=weighting)[0]
     met = np.ones(PEOPLE, dtype=bool) if where is None else WORLD_FRAME.eval(where).to_numpy()
     assert (found.note == PUBLIC_TOTAL) == exact == (not survey.asked)
     if exact:
@@ -171,7 +171,7 @@ def test_what_one_set_of_totals_decides_is_that_total_and_costs_nothing(where, e
 
 
 def test_a_public_total_leaves_its_share_to_the_others():
-    women = PopulationCount(name="women", where="SEX == 1")
+    women = Estimand(query="women", where="SEX == 1")
     alone, beside = Survey(sample()), Survey(sample())
     (poor,) = estimate_counts(alone, [POOR], calibration=WEIGHTING)
     # The same name twice is two counts.
@@ -315,10 +315,10 @@ def test_what_cannot_be_is_0_without_asking():
     others = replace(
         SEXES, populations=(sum(nobody.populations) - SEXES.populations[1], SEXES.populations[1])
     )
-    oldest = PopulationCount(name="oldest", where="AGE == 5")
+    oldest = Estimand(query="oldest", where="AGE == 5")
     found = estimate_counts(survey, [oldest], calibration=replace(WEIGHTING, controls=(nobody, others)))[0]
     assert (found.estimate, found.low, found.high) == (0, 0, 0)
-    poor = PopulationCount(name="poor and oldest", where="AGE == 5 and POOR == 1")
+    poor = Estimand(query="poor and oldest", where="AGE == 5 and POOR == 1")
     assert (
         estimate_counts(survey, [poor], calibration=replace(WEIGHTING, controls=(nobody, others)))[0].high
         == 0
@@ -339,7 +339,7 @@ REFUSED = {
     ),
     "one column twice": ([POOR], replace(WEIGHTING, controls=(AGES, AGES))),
     "unknown column": ([POOR], replace(WEIGHTING, controls=(replace(AGES, by=Marginal(("Z",))),))),
-    "unknown condition": ([PopulationCount(name="z", where="Z == 1")], WEIGHTING),
+    "unknown condition": ([Estimand(query="z", where="Z == 1")], WEIGHTING),
     "bins that do not cover": (
         [POOR],
         replace(

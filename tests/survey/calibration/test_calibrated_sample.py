@@ -22,10 +22,10 @@ from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
-    PopulationCount,
 )
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
+from populace.survey.estimate_result import Estimand
 from populace.survey.smooth_questions import BinChoice
 from tests.helpers.sampled_cases import sample_cases
 from tests.helpers.survey_oracle import estimate_counts
@@ -102,7 +102,7 @@ def designed(most=None):
 def test_rows_where_nobody_can_be_count_in_no_way(way, where, age):
     oracle, parts = survey(missing=0.3)
     (found,) = estimate_counts(
-        oracle, [PopulationCount(name="ill", where=where)], calibration=Calibration.of(designed(), method=way)
+        oracle, [Estimand(query="ill", where=where)], calibration=Calibration.of(designed(), method=way)
     )
     assert found.estimate == pytest.approx(sum(parts[age]), rel=1e-4)
 
@@ -113,7 +113,7 @@ def test_rows_without_a_weight_above_0_count_in_no_way(way, most):
     oracle, parts = survey(weightless=0.5)
     (found,) = estimate_counts(
         oracle,
-        [PopulationCount(name="ill", where="ILL == '1'")],
+        [Estimand(query="ill", where="ILL == '1'")],
         calibration=Calibration.of(designed(most), method=way),
     )
     assert found.estimate == pytest.approx(sum(parts), rel=1e-3)
@@ -145,7 +145,7 @@ def test_no_estimate_lies_outside_its_interval():
     oracle, _ = survey()
     (found,) = estimate_counts(
         Low(oracle.table),
-        [PopulationCount(name="ill", where="ILL == '1'")],
+        [Estimand(query="ill", where="ILL == '1'")],
         calibration=Calibration.of(designed(), method=CountMethod.SUM),
     )
     assert found.low == found.estimate == 0 < found.high
@@ -163,7 +163,7 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("populace.survey.calibration.calibrated_counts.CalibratedCount", keep)
         weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), method=CountMethod.TABLE)
-        estimate_counts(oracle, [PopulationCount(name="ill", where="ILL == '1'")], calibration=weighting)
+        estimate_counts(oracle, [Estimand(query="ill", where="ILL == '1'")], calibration=weighting)
     (sample,) = captured
     fitted, root = sample.fitted, np.sqrt(sample.fitted.totals)
     fits = sample.members @ np.linalg.pinv(sample.members * root[:, None]) * (root / fitted.sample)

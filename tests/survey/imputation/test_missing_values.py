@@ -32,13 +32,14 @@ from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_notes import SUPPRESSED
+from populace.survey.estimate_result import Estimand
 from populace.survey.imputation.imputation_error import ImputationCells
-from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan
+from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.imputation.matching_cells import cells_where, merge_small_cells
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.smooth_questions import Donors
 from populace.survey.variance.linearization import NoisySum
-from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, distribution_draws
+from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, distribution_draws
 from tests.helpers.sampled_cases import sample_cases
 
 SCHEMA = Schema(
@@ -268,13 +269,13 @@ def test_a_cell_without_donors_counts_as_a_whole():
 def test_what_the_size_of_a_bound_leaves_open(noise):
     """A told size of 4 means L₁ about 15; what counts make likely pulls towards it; nothing is above the most."""
     told = 4 * LOG_STEPS
-    alone = ChangedRows(noisy_size=told, noise=noise, most=1000.0).draws()
+    alone = changed_rows_draws(told, noise=noise, most=1000.0)
     assert 10 < np.median(alone) < 20
     served = DonorLoad(complete=np.array([1000.0]), incomplete=np.array([200.0]), donors=1)
-    both = ChangedRows(noisy_size=told, noise=noise, most=1000.0, served=served).draws()
+    both = changed_rows_draws(told, noise=noise, most=1000.0, served=served)
     assert 3 < np.median(both) < 9
     assert np.quantile(both, 0.9) - np.quantile(both, 0.1) < np.quantile(alone, 0.9) - np.quantile(alone, 0.1)
-    held = ChangedRows(noisy_size=told, noise=noise, most=12.0).draws()
+    held = changed_rows_draws(told, noise=noise, most=12.0)
     assert held.min() >= 1
     assert held.max() <= 12 + 1e-9
 
@@ -442,7 +443,7 @@ def test_the_imputation_error_is_that_of_the_formula(donors: int | None, again: 
         donors=donors,
         part=1.0,
     )
-    _, imputing = cells._variances(cells.mean, None)
+    _, imputing = cells._variances(cells.mean_and_noise()[0], None)
     lost = (rows - known) / known
     assert float(imputing[0]) == pytest.approx(
         again * (rows * variance * lost).sum() / rows.sum() ** 2, rel=1e-6

@@ -11,7 +11,8 @@ from populace.schema.conditions.syntax_tree import Operator
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.imputation.imputation_plan import CellSum, Estimand, ImputationPlan
+from populace.survey.estimate_result import Estimand
+from populace.survey.imputation.imputation_plan import CellSum, ImputationPlan
 from populace.survey.queries.queries import Queries
 from tests.helpers.survey_oracle import plan_queries
 

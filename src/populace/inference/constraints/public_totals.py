@@ -10,8 +10,8 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Lookup, Marginal, cell_indices
 from populace.inference.constraints.rule_potentials import RulePotentials
-from populace.inference.factor import Table, sum_onto
-from populace.inference.gls.observations import Observation, average_observations, sum_groups
+from populace.inference.factor import Table, sum_codes, sum_onto
+from populace.inference.gls.observations import Observation, average_observations
 from populace.inference.graph.junction_tree import JunctionTree, junction_tree
 from populace.inference.graph.propagation import Propagation
 from populace.inference.model_space import ModelSpace
@@ -75,7 +75,7 @@ def carry_totals(space: ModelSpace, *, allowed: Callable[[Clique], Allowed]) -> 
             )
         for name in merged:
             codes[name] = table
-            table = sum_groups(table, groupings[name], axis=0)
+            table = sum_codes(table, groupings[name].lookup, size=groupings[name].size, axis=0)
         if (table[~allowed(clique)] > 0).any():
             raise UsageError(
                 f"the totals by {clique} count rows that a rule forbids.",

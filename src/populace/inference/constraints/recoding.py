@@ -17,7 +17,9 @@ from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
 from populace.measurements.pooled_counts import estimate_rows
 from populace.measurements.public_marginals import PublicMarginals
-from populace.schema.conditions.rules import Allowed, Rule, Rules, Totals
+from populace.schema.conditions.rules import Allowed, Rule, Rules
+from populace.schema.public_facts import PublicFacts
+from populace.schema.schema import Schema
 
 # The table of all combinations of a group is counted, and kept.
 MAX_GROUP_CELLS = 2**16
@@ -179,25 +181,22 @@ class Recoding:
         )
 
 
-def columns_kept_apart(partition: Clique, totals: Iterable[Totals]) -> set[str]:
-    """Return the columns that are not recoded: areas and public totals count them as they are."""
-    return {*partition, *(name for known in totals for name in known.clique)}
-
-
-def mergeable_groups(groups: Iterable[Clique], *, domain: Domain, apart: Iterable[str]) -> tuple[Clique, ...]:
+def mergeable_groups(table: Schema | PublicFacts) -> tuple[Clique, ...]:
     """Return the declared groups that can become one column: several columns, of few combinations, none kept apart.
 
-    One column alone is no table to recode.
+    Areas and public totals count their columns as they are. One column alone is no table to recode.
 
-    >>> domain = Domain({"a": 2, "b": 3, "c": 4, "d": 5})
-    >>> mergeable_groups([("b", "a"), ("c", "d")], domain=domain, apart=["d"])
+    >>> from dataclasses import replace
+    >>> schema = Schema.from_sizes({"a": 2, "b": 3, "c": 4, "d": 5})
+    >>> mergeable_groups(replace(schema, groups=(("b", "a"), ("c", "d")), partition=("d",)))
     (('a', 'b'),)
     """
-    kept = set(apart)
+    domain = table.domain
+    apart = {*table.partition, *(name for known in table.totals for name in known.clique)}
     found = []
-    for group in groups:
+    for group in table.groups:
         ordered = tuple(name for name in domain if name in group)
-        if len(ordered) > 1 and not kept & set(ordered) and domain.cells(ordered) <= MAX_GROUP_CELLS:
+        if len(ordered) > 1 and not apart & set(ordered) and domain.cells(ordered) <= MAX_GROUP_CELLS:
             found.append(ordered)
     return tuple(found) if sum(map(len, found)) - len(found) + 1 < len(domain) else ()
 

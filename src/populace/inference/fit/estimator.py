@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique
-from populace.inference.constraints.public_totals import carry_totals
-from populace.inference.constraints.rule_potentials import (
-    ConstrainedDomain,
-    RulePotentials,
-    intersect_hard_tables,
-)
-from populace.inference.factor import Table, add_potential
+from populace.inference.constraints.rule_potentials import ConstrainedDomain, intersect_hard_tables
+from populace.inference.factor import Table
 from populace.inference.fit.feasible_tables import MAX_SYSTEM_ENTRIES, count_entries, fit_feasible_tables
-from populace.inference.fit.group_shares import estimate_group_shares
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.objective import Objective, Point, descend
+from populace.inference.fit.round_estimate import RoundEstimate
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.consistency import fit_consistent_tables
-from populace.inference.gls.gls import estimate_total
-from populace.inference.gls.observations import Observation, common_groupings, observe
+from populace.inference.gls.observations import Observation, common_groupings
 from populace.inference.graph.clique_cost import CliqueCost
 from populace.inference.graph.joint_tables import JointTables
-from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -57,11 +50,8 @@ _HARD_CLOSE = 1e-5
 _MET_SWEEPS = 3
 
 
-class Estimator:
-    """The model of all measurements so far, on the domain in which grouped columns are seen through their grouping.
-
-    `add` measurements, `refit`, and ask for tables: expected counts of any columns, those of a group together.
-    Measurements of one clique are merged, and a refit starts where the last one ended.
+class Estimator(RoundEstimate):
+    """The graphical model of all measurements so far. A refit starts where the last one ended.
 
     >>> from fractions import Fraction
     >>> from populace.core.marginals import Domain, Marginal
@@ -73,12 +63,7 @@ class Estimator:
     """
 
     def __init__(self, space: ModelSpace) -> None:
-        self._space = space
-        self.groupings, self.domain = space.groupings, space.grouped_domain
-        self.potentials = RulePotentials(space)
-        self._known = carry_totals(space, allowed=self.potentials.allowed_cells)
-        self._items: dict[frozenset[str], list[Measurement]] = {}
-        self._observed: dict[Clique, Observation] = {}
+        super().__init__(space)
         self._structure: ConstrainedDomain | None = None
         self._objective: Objective | None = None
         self._point: Point | None = None
@@ -86,31 +71,13 @@ class Estimator:
         self._tables: dict[Clique, Table] = {}
         self._costs: CliqueCost | None = None
         self._earlier_costs: CliqueCost | None = None
-        self.total = 1.0
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Take in measurements; they count from the next refit on."""
-        touched: dict[frozenset[str], None] = {}
-        for item in measurements:
-            key = frozenset(item.marginal.clique)
-            self._items.setdefault(key, []).append(item)
-            touched[key] = None
-        again = [item for key in touched for item in self._items[key]]
-        for seen in observe(again, domain=self._space.domain, groupings=self.groupings):
-            allowed = self.potentials.allowed_cells(seen.clique)
-            if seen.clique not in self._observed:
-                self._costs = None
-            # A cell in which no row can be holds noise alone.
-            self._observed[seen.clique] = (
-                seen if allowed.all() else replace(seen, values=seen.values * allowed)
-            )
-
-    @property
-    def observed(self) -> tuple[Observation, ...]:
-        """What is fitted at the next refit: one table for every clique, by number and order of columns."""
-        order = {name: i for i, name in enumerate(self.domain)}
-        cliques = sorted(self._observed, key=lambda clique: (len(clique), [order[name] for name in clique]))
-        return tuple(self._observed[clique] for clique in cliques)
+        before = len(self._observed)
+        super().add(measurements)
+        if len(self._observed) > before:
+            self._costs = None
 
     def replace_observations(self, observed: Iterable[Observation]) -> None:
         """Fit other tables instead of those that were measured: tables that were estimated from them."""
@@ -131,11 +98,7 @@ class Estimator:
                 "there are no measurements to fit a model to.", hint="measure at least one marginal"
             )
         observed = self.observed
-        rows = self._known.rows
-        if rows is None:
-            self.total = estimate_total(observed, domain=self.domain)
-        else:
-            self.total = max(1.0, float(rows))
+        self.total = self._estimate_total()
         structure = self.potentials.structure([*self._observed, *self._known.tables])
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         objective = Objective(
@@ -185,10 +148,6 @@ class Estimator:
             self._tables[clique] = found
         return self._tables[clique]
 
-    def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
-        """Return the expected counts of many cliques; what they have in common is computed once."""
-        return {clique: self.table(clique) for clique in cliques}
-
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the junction tree would hold at most so many cells, or no more than now, with a clique too."""
         costs = self._clique_costs()
@@ -198,25 +157,9 @@ class Estimator:
         """Return the model of the last refit, with shares of codes inside groups."""
         if self._structure is None or self._objective is None or self._point is None:
             raise UsageError("the model has not been fitted.", hint="call refit() after add()")
-        objective, point = self._objective, self._point
-        potentials = dict(zip(objective.factors, objective.tables(point.potentials), strict=True))
-        for clique, allowed in intersect_hard_tables(self._structure.hard, self._known.empty).items():
-            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
-        items = [item for same in self._items.values() for item in same]
-        return Model(
-            domain=self._space.domain,
-            hidden=self._structure.hidden,
-            exact=tuple(self._known.tables),
-            groupings=self.groupings,
-            potentials=potentials,
-            total=self.total,
-            within={
-                name: estimate_group_shares(
-                    items, grouping, totals=self.table((name,)), known=self._known.codes.get(name)
-                )
-                for name, grouping in self.groupings.items()
-            },
-        )
+        objective = self._objective
+        potentials = dict(zip(objective.factors, objective.tables(self._point.potentials), strict=True))
+        return self._make_model(potentials, hard=objective.hard, hidden=self._structure.hidden)
 
     def _clique_costs(self) -> CliqueCost:
         """Return the prices of cliques that might join what is measured and ruled."""

@@ -13,14 +13,14 @@ import numpy as np
 from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.rule_potentials import RulePotentials
-from populace.inference.factor import Table, sum_onto
+from populace.inference.factor import Table
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.public_prior import shrink_to_public
 from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
 from populace.inference.gls.gls import GLSEstimate, estimate_gls
-from populace.inference.gls.observations import Observation, common_groupings, sum_groups
+from populace.inference.gls.observations import Observation, common_groupings, group_table
 from populace.inference.graph.junction_tree import split_spanning_forest
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
@@ -209,11 +209,7 @@ def _grouped_public_tables(public: PublicMarginals | None, space: ModelSpace) ->
     tables = {} if public is None else public.tables
     for given, counts in ((clique, table) for clique, table in tables.items() if len(clique) > 1):
         clique = tuple(name for name in space.domain if name in given)
-        table = sum_onto(counts.astype(np.float64), given, clique)
-        for axis, name in enumerate(clique):
-            if name in space.groupings:
-                table = sum_groups(table, space.groupings[name], axis=axis)
-        found[clique] = table
+        found[clique] = group_table(counts, given, onto=clique, groupings=space.groupings)
     return found
 
 

@@ -1,10 +1,13 @@
-"""The nearest non-negative table with a given total."""
+"""The nearest non-negative table with a given total, and shares of groups that follow from it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
 from populace._native.kernels import compiled, project_onto_simplex
+from populace.core.marginals import Counts
 from populace.inference.factor import Table
 
 
@@ -50,3 +53,16 @@ def project_to_simplex_weighted(table: Table, variance: Table, *, total: float) 
         if not below.any():
             return found
         kept &= ~below
+
+
+def share_by_group(counts: Table, groups: Iterable[Counts], *, totals: Iterable[float]) -> Table:
+    """Return the share of every code in its group, from noisy counts made to have the group's rows.
+
+    >>> share_by_group(np.array([3.0, -1.0, 2.0]), [np.array([0, 1]), np.array([2])], totals=[3.0, 2.0])
+    array([1., 0., 1.])
+    """
+    shares = np.empty(counts.shape)
+    for members, total in zip(groups, totals, strict=True):
+        kept = project_to_simplex(counts[members], total=float(total))
+        shares[members] = kept / kept.sum() if kept.sum() > 0 else 1 / len(members)
+    return shares

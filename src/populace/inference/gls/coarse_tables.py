@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from populace.core.marginals import Clique, Domain, Grouping, Lookup, Marginal
-from populace.inference.factor import Table, sum_onto
+from populace.inference.factor import Table, sum_codes, sum_onto
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed
 
@@ -61,9 +61,7 @@ class CoarseTable:
         """Return a table over the model's groups as this one sees it."""
         for axis, lookup in enumerate(self.lookups):
             if lookup is not None:
-                found = np.zeros((self.values.shape[axis], *np.delete(table.shape, axis)))
-                np.add.at(found, lookup, np.moveaxis(table, axis, 0))
-                table = np.moveaxis(found, 0, axis)
+                table = sum_codes(table, lookup, size=self.values.shape[axis], axis=axis)
         return table
 
     def possible(self, allowed: Allowed) -> Allowed:

@@ -13,10 +13,10 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Marginal
 from populace.inference.constraints.support import Support
-from populace.inference.factor import Table, sum_onto
+from populace.inference.factor import Table
 from populace.inference.gls.blue_estimates import BlueEstimates, GroupingOrigin, cell_lookup
 from populace.inference.gls.interval_half_width import CONFIDENCE_LEVEL, interval_half_width
-from populace.inference.gls.observations import sum_groups
+from populace.inference.gls.observations import group_table
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, Measurements, describe_marginals
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, ExponentialCount
@@ -174,11 +174,8 @@ class CountIntervals:
         """Return the counts of a marginal if they are public."""
         for total in self._space.totals:
             if set(marginal.clique) <= set(total.clique):
-                table = sum_onto(total.counts.astype(np.float64), total.clique, marginal.clique)
-                for axis, name in enumerate(marginal.clique):
-                    grouping = marginal.grouping(name)
-                    table = table if grouping is None else sum_groups(table, grouping, axis=axis)
-                return table
+                seen = {grouping.column: grouping for grouping in marginal.groupings}
+                return group_table(total.counts, total.clique, onto=marginal.clique, groupings=seen)
         return None
 
     def _noise(self, clique: Clique) -> float:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping
-from populace.inference.factor import Table, sum_onto
+from populace.inference.factor import Table, sum_codes, sum_onto
 from populace.inference.gls.coarse_tables import common_refinement
 from populace.measurements.measurements import Measurement
 
@@ -113,12 +115,12 @@ def _carry_to_groups(
             hint=f"its shape must be {marginal.shape(domain)} and its variance above 0",
         )
     clique = tuple(sorted(marginal.clique, key=place.__getitem__))
-    values = sum_onto(measurement.counts.astype(np.float64), marginal.clique, clique)
-    variance = np.full(values.shape, float(measurement.variance))
-    for axis, column in enumerate(clique):
-        if column in groupings and marginal.grouping(column) is None:
-            values = sum_groups(values, groupings[column], axis=axis)
-            variance = sum_groups(variance, groupings[column], axis=axis)
+    left = {n: groupings[n] for n in clique if n in groupings and marginal.grouping(n) is None}
+    variance = np.full(measurement.counts.shape, float(measurement.variance))
+    values, variance = (
+        group_table(table, marginal.clique, onto=clique, groupings=left)
+        for table in (measurement.counts, variance)
+    )
     return Observation(clique, values, variance)
 
 
@@ -153,17 +155,26 @@ def _combine_groupings(same: Sequence[Measurement], *, size: int, grouping: Grou
     values = covariance @ weighted
     if grouping is None:
         return Observation(same[0].marginal.clique, values, covariance.diagonal().copy())
-    values = sum_groups(values, grouping, axis=0)
+    values = sum_codes(values, grouping.lookup, size=grouping.size, axis=0)
     sums = (np.arange(grouping.size)[:, None] == grouping.lookup[None, :]).astype(np.float64)
     variance: Table = np.einsum("gi,ij,gj->g", sums, covariance, sums)
     return Observation(same[0].marginal.clique, values, variance)
 
 
-def sum_groups(table: Table, grouping: Grouping, *, axis: int) -> Table:
-    """Sum the codes of each group along one axis."""
-    summed = np.zeros((grouping.size, *np.delete(table.shape, axis)))
-    np.add.at(summed, grouping.lookup, np.moveaxis(table, axis, 0))
-    return np.moveaxis(summed, 0, axis)
+def group_table(
+    table: npt.NDArray[Any], clique: Clique, *, onto: Clique, groupings: Mapping[str, Grouping]
+) -> Table:
+    """Return a table over a clique by some of its columns, in their order, codes summed into groups where it has any.
+
+    >>> ages = {"age": Grouping("age", (0, 1, 0))}
+    >>> group_table(np.array([[1, 2, 3], [4, 5, 6]]), ("sex", "age"), onto=("age",), groupings=ages)
+    array([14.,  7.])
+    """
+    found = sum_onto(table.astype(np.float64), clique, onto)
+    for axis, name in enumerate(onto):
+        if name in groupings:
+            found = sum_codes(found, groupings[name].lookup, size=groupings[name].size, axis=axis)
+    return found
 
 
 def average_observations(same: Sequence[Observation]) -> Observation:

@@ -28,11 +28,6 @@ class CliqueCost:
         self._cells = [domain.cells(node) for node in self._tree.nodes]
         self._held = sum(self._cells)
         self._home, self._part = self._tree.tops, self._tree.parts
-        # The nodes of every column, as bits.
-        self._nodes = dict.fromkeys(self._home, 0)
-        for i, node in enumerate(self._tree.nodes):
-            for name in node:
-                self._nodes[name] |= 1 << i
         self._bit = {name: 1 << i for i, name in enumerate(domain)}
         self._sizes = domain.shape(domain)
         self._masks = {self._mask(clique) for clique in cliques}
@@ -43,11 +38,11 @@ class CliqueCost:
 
     def cells(self, clique: Clique) -> int:
         """Return the number of cells of the tree that holds a clique too."""
-        return self._held if self._inside(clique) else self._elimination_cost(clique)
+        return self._held if self._tree.shared_nodes(clique) else self._elimination_cost(clique)
 
     def fits(self, clique: Clique, *, max_cells: int) -> bool:
         """Say whether the tree that holds a clique too has at most so many cells."""
-        if self._inside(clique):
+        if self._tree.shared_nodes(clique):
             return self._held <= max_cells
         if self._domain.cells(clique) > max_cells:
             return False
@@ -73,7 +68,7 @@ class CliqueCost:
 
     def _gathering_cost(self, names: Sequence[str]) -> int:
         """Return the least number of cells added when columns of one part come together in the node of one of them."""
-        if self._inside(names):
+        if self._tree.shared_nodes(names):
             return 0
         least = math.inf
         for meeting in {self._home[name] for name in names}:
@@ -101,12 +96,6 @@ class CliqueCost:
             nodes = maximal_tables([*self._masks, mask], sizes=self._sizes)
             self._found[mask] = self._needed[mask] = table_cells(nodes, sizes=self._sizes)
         return self._found[mask]
-
-    def _inside(self, clique: Sequence[str]) -> bool:
-        shared = -1
-        for name in clique:
-            shared &= self._nodes.get(name, 0)
-        return shared != 0 and bool(self._sets)
 
     def _mask(self, clique: Sequence[str]) -> int:
         return sum(self._bit[name] for name in clique)

@@ -26,14 +26,7 @@ class JointTables:
         self._tree = tree
         self._domain = domain
         self._sets = [frozenset(node) for node in tree.nodes]
-        self._cells = [domain.cells(node) for node in tree.nodes]
         self._top, self._part = tree.tops, tree.parts
-        # The nodes of every column as bits, those with the fewest cells in the lowest.
-        self._by_cells = sorted(range(len(tree.nodes)), key=self._cells.__getitem__)
-        self._homes = dict.fromkeys(self._top, 0)
-        for bit, i in enumerate(self._by_cells):
-            for column in tree.nodes[i]:
-                self._homes[column] |= 1 << bit
         self._apart: dict[Clique, Table] = {}
         self._sums: dict[tuple[int, Clique], Table] = {}
         self._messages: dict[tuple[int, Clique], Table] = {}
@@ -59,14 +52,9 @@ class JointTables:
 
     def _joint_table(self, clique: Clique) -> Table:
         """Return the probabilities of columns of one part of the forest."""
-        homes = -1
-        for column in clique:
-            homes &= self._homes[column]
-        if homes:
-            home = self._by_cells[(homes & -homes).bit_length() - 1]
-            return AxisMap.of(clique, inside=self._tree.nodes[home], domain=self._domain).collapse(
-                self._beliefs[home]
-            )
+        if homes := self._tree.holding(clique, domain=self._domain):
+            slot = AxisMap.of(clique, inside=self._tree.nodes[homes[0]], domain=self._domain)
+            return slot.collapse(self._beliefs[homes[0]])
         meeting = self._meeting(clique)
         columns, table = self._gather(meeting, clique, given=())
         return table.transpose([columns.index(column) for column in clique])

@@ -51,13 +51,25 @@ class JunctionTree:
             found[parent].append(node)
         return found
 
+    @cached_property
+    def _nodes_of(self) -> dict[str, int]:
+        """The nodes of every column, as bits."""
+        found = dict.fromkeys(self.tops, 0)
+        for i, node in enumerate(self.nodes):
+            for name in node:
+                found[name] |= 1 << i
+        return found
+
+    def shared_nodes(self, columns: Iterable[str]) -> int:
+        """Return the nodes that hold some columns together, as bits."""
+        found = (1 << len(self.nodes)) - 1
+        for name in columns:
+            found &= self._nodes_of.get(name, 0)
+        return found
+
     def holding(self, clique: Iterable[str], *, domain: Domain) -> list[int]:
         """Return the nodes that hold a clique, the one with the smallest table first."""
-        wanted = tuple(clique)
-        return sorted(
-            (i for i, node in enumerate(self.nodes) if all(name in node for name in wanted)),
-            key=lambda i: (domain.cells(self.nodes[i]), i),
-        )
+        return sorted(_bits(self.shared_nodes(clique)), key=lambda i: (domain.cells(self.nodes[i]), i))
 
     def cells(self, domain: Domain) -> int:
         """Return how many numbers the tables of all nodes hold together."""

@@ -11,6 +11,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Candidates, Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.factor import Table
@@ -25,7 +26,6 @@ from populace.methods.method import Method, PublicTableUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.budget_allocation import (
     ColumnCosts,
-    Floats,
     allocate,
     choose_best_prefix,
     choose_pairs,

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Candidates, Clique, Marginal
 from populace.inference.factor import Table
 from populace.inference.fit.fit_model import rake_public_table
@@ -18,7 +19,7 @@ from populace.measurements.measurements import Measurement
 from populace.measurements.pooled_counts import combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.oracle import Oracle
-from populace.methods.selection.budget_allocation import ColumnCosts, Floats
+from populace.methods.selection.budget_allocation import ColumnCosts
 from populace.methods.selection.candidates import take_smallest
 from populace.methods.selection.independence_baseline import fit_baseline
 from populace.methods.selection.merge_rare_codes import group_rare_codes

@@ -8,14 +8,13 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Counts
 from populace.inference.fit.projection import project_to_simplex
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
 from populace.methods.discovery.discovery_grid import CellRange, DiscoveryGrid
 
-Floats = npt.NDArray[np.float64]
 # Noisy counts of ranges of cells in the round of this number, and their variance.
 AskCounts = Callable[[Sequence[CellRange], int], tuple[Floats, float]]
 

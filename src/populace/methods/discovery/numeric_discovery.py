@@ -14,11 +14,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Counts, Marginal
 from populace.inference.fit.projection import project_to_simplex
 from populace.measurements.measurements import Measurement
 from populace.methods.discovery.bin_edges import (
-    Floats,
     HistogramSketch,
     choose_bin_edges,
     decade_ranges,

@@ -14,7 +14,7 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress
-from populace.inference.constraints.recoding import columns_kept_apart, mergeable_groups, recoded_units
+from populace.inference.constraints.recoding import mergeable_groups, recoded_units
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
 from populace.methods.dpsyn.dpsyn_model import DPSYN_CONFIG, dpsyn_model
@@ -108,8 +108,7 @@ def measure_dpsyn(
         total = int(measured[0].counts)
     plan = split_budget(epsilon, theta=theta, total=total)
     measured += measure_evenly(oracle, [Marginal(oracle.partition)], share=plan.partition / epsilon)
-    apart = columns_kept_apart(oracle.partition, oracle.totals)
-    merged = mergeable_groups(oracle.groups, domain=oracle.domain, apart=apart)
+    merged = mergeable_groups(oracle)
     columns = recoded_units(oracle.domain, merged)
     pairs = [
         tuple(n for n in oracle.domain if n in (*one, *other)) for one, other in combinations(columns, 2)
@@ -139,8 +138,7 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
 
     Numbers of rows by area are refused where they would make more rows than can be drawn, or could not be kept.
     """
-    apart = columns_kept_apart(schema.partition, schema.totals)
-    units = recoded_units(schema.domain, mergeable_groups(schema.groups, domain=schema.domain, apart=apart))
+    units = recoded_units(schema.domain, mergeable_groups(schema))
     sizes = list(map(schema.domain.cells, units))
     pair_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
     cells = pair_cells + schema.domain.cells(schema.partition)

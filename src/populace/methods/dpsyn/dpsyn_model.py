@@ -11,7 +11,6 @@ import numpy as np
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Counts
 from populace.inference.constraints.recoding import (
-    columns_kept_apart,
     mergeable_groups,
     recode_by_public,
     recode_items,
@@ -69,8 +68,7 @@ def dpsyn_model(given: FitInput) -> Model:
     """
     schema, public, space = given.schema, given.public, given.space
     items = tuple(given.items)
-    apart = columns_kept_apart(schema.partition, space.totals)
-    groups = mergeable_groups(schema.groups, domain=space.domain, apart=apart)
+    groups = mergeable_groups(schema)
     # Where all pairs were measured, only combinations of groups are public, and no count of them.
     only_combinations = public is not None and set(public.tables) <= set(groups)
     recoding = recode_by_public(public, groups, space=space)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sized
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
-from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
 from populace.inference.factor import AxisMap, Table
 from populace.inference.fit.estimator import Estimator
-from populace.inference.gls.gls import estimate_total
-from populace.inference.gls.observations import Observation, observe
+from populace.inference.fit.round_estimate import RoundEstimate
+from populace.inference.gls.observations import Observation
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -37,6 +36,9 @@ MAX_ANSWER_WORK = 2**28
 MAX_DENSE_CELLS, MAX_DENSE_COLUMNS = 10**7, 32
 # Many small tables are summed out of tables over a few of so many blocks of columns.
 _BLOCKS = 6
+# How far updates go. After a round the weights of the last one are the start; the model of a run starts from nothing.
+ROUND_SWEEPS, ROUND_WORK = 4, 2**27
+FINAL_SWEEPS, FINAL_WORK = 40, 2**32
 
 
 def measure_mwem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -80,14 +82,10 @@ def max_tree_cells(wanted: Sized) -> int:
     return min(MAX_TREE_CELLS, MAX_ANSWER_WORK // max(1, len(wanted)))
 
 
-def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> MultiplicativeWeights | Estimator:
+def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> RoundEstimate:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
-    estimate: MultiplicativeWeights | Estimator
     space = ModelSpace.of(oracle)
-    if is_dense(space):
-        estimate = MultiplicativeWeights(oracle.domain)
-    else:
-        estimate = Estimator(space)
+    estimate = MultiplicativeWeights(oracle.domain) if is_dense(space) else Estimator(space)
     estimate.add(measured)
     estimate.refit()
     return estimate
@@ -106,19 +104,7 @@ def is_dense(space: ModelSpace) -> bool:
     return small and not space.rules.rules and not space.totals
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateLimit:
-    """How far updates go: so often with every table, as long as cells times updates stay below `work`."""
-
-    sweeps: int
-    work: int
-
-
-# After a round the weights of the last one are the start; the model of a run starts from nothing.
-ROUND_UPDATES, FINAL_UPDATES = UpdateLimit(sweeps=4, work=2**27), UpdateLimit(sweeps=40, work=2**32)
-
-
-class MultiplicativeWeights:
+class MultiplicativeWeights(RoundEstimate):
     """A distribution over all cells of a domain, which starts even and learns from noisy tables.
 
     One update multiplies the weight of every cell x by exp(θ_c), where c is the cell of the table that x lies in, and
@@ -131,30 +117,24 @@ class MultiplicativeWeights:
     """
 
     def __init__(self, domain: Domain) -> None:
-        self.domain = domain
-        self.groupings: Mapping[str, Grouping] = {}
-        self.total = 1.0
+        super().__init__(ModelSpace(domain=domain))
         self._columns: Clique = tuple(domain)
         self._shares: Table = np.full(domain.shape(domain), 1 / domain.cells(domain))
         self._potentials: dict[Clique, Table] = {}
-        self._items: list[Measurement] = []
-        self._observed: dict[Clique, Observation] = {}
         # Tables in the order in which they are used next: new ones first, then those that were not used for longest.
         self._turns: deque[Clique] = deque()
 
     def add(self, measurements: Iterable[Measurement]) -> None:
         """Take in measurements; they count from the next refit on."""
-        self._items += measurements
-        observed = observe(self._items, domain=self.domain, groupings={})
-        self.total = estimate_total(observed, domain=self.domain)
-        self._observed = {o.clique: o for o in observed}
+        super().add(measurements)
         self._turns.extendleft([c for c in self._observed if c and c not in self._potentials])
         self._potentials = {c: np.zeros(self.domain.shape(c)) for c in self._turns} | self._potentials
 
-    def refit(self, *, patience: UpdateLimit = ROUND_UPDATES) -> None:
-        """Update the weights with all tables in turn, as often as patience allows."""
+    def refit(self, *, sweeps: int = ROUND_SWEEPS, work: int = ROUND_WORK) -> None:
+        """Update the weights so often with every table in turn, as long as cells times updates stay below `work`."""
+        self.total = self._estimate_total()
         tables = len(self._turns)
-        updates = min(patience.sweeps * tables, max(tables, patience.work // self._shares.size))
+        updates = min(sweeps * tables, max(tables, work // self._shares.size))
         for _ in range(updates):
             self._update(self._observed[self._turns[0]])
             self._turns.rotate(-1)
@@ -214,7 +194,7 @@ def fit_multiplicative_weights(given: FitInput) -> Model:
         return fit_tables(given)
     weights = MultiplicativeWeights(given.schema.domain)
     weights.add(given.items)
-    weights.refit(patience=FINAL_UPDATES)
+    weights.refit(sweeps=FINAL_SWEEPS, work=FINAL_WORK)
     return weights.model()
 
 

@@ -10,14 +10,10 @@ import numpy as np
 
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Marginal
 from populace.core.progress import Progress
-from populace.inference.fit.estimator import Estimator
+from populace.inference.fit.round_estimate import RoundEstimate
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.mwem import (
-    MultiplicativeWeights,
-    fit_multiplicative_weights,
-    start_estimate,
-)
+from populace.methods.literature.mwem import fit_multiplicative_weights, start_estimate
 from populace.methods.method import Method
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import (
@@ -110,9 +106,7 @@ def pmw_bound(*, rows: float, queries: int, universe: float, epsilon: float, del
     return math.cbrt(size * many / (epsilon * rows))
 
 
-def _distance_test(
-    estimate: MultiplicativeWeights | Estimator, clique: Clique, *, noise: Noise, test: Noise
-) -> Candidates:
+def _distance_test(estimate: RoundEstimate, clique: Clique, *, noise: Noise, test: Noise) -> Candidates:
     """Return the test of one marginal: its distance from the estimate less what has to be exceeded."""
     table = estimate.table(clique)
     threshold = mean_absolute_noise(noise) * np.count_nonzero(table) + PMW_CONFIG.test_deviations * math.sqrt(

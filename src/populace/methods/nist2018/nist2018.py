@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Grouping, Marginal
+from populace.core.marginals import Clique, Domain, Grouping, Lookup, Marginal
 from populace.core.progress import Progress
 from populace.inference.gls.coarse_tables import common_refinement
 from populace.inference.model_space import ModelSpace
@@ -23,7 +23,6 @@ from populace.methods.nist2018.query_rounds import ColumnQuery, QueryRounds, Rar
 from populace.methods.oracle import Oracle
 from populace.methods.selection.candidates import take_within
 from populace.methods.selection.merge_rare_codes import (
-    Lookup,
     merge_infrequent,
     merge_into_rest,
     merge_neighbours,

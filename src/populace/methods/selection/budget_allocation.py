@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Clique, Domain
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _ROUNDS = 300
 # A round that moves no share by more than this part of the budget is the last one.
@@ -37,8 +34,8 @@ class ColumnCosts:
 class PrecisionMap:
     """What tables tell of smaller ones: table `of[i]` tells of `about[i]` with `part[i]` of its own precision."""
 
-    of: Integers
-    about: Integers
+    of: Ints
+    about: Ints
     part: Floats
 
     def known_precisions(self, precisions: Floats, *, count: int) -> Floats:
@@ -117,7 +114,7 @@ def allocate(
     return shares[:tables], shares[tables:]
 
 
-def choose_best_prefix(gains: Floats, costs: Floats, *, budget: float, beside: float = 0.0) -> Integers:
+def choose_best_prefix(gains: Floats, costs: Floats, *, budget: float, beside: float = 0.0) -> Ints:
     """Return the numbers of the tables that are worth measuring, those that gain most for their cost first.
 
     A table gains what it is away from what is known without it; measured, it errs by its cost over the root of its
@@ -135,7 +132,7 @@ def choose_best_prefix(gains: Floats, costs: Floats, *, budget: float, beside: f
 
 def choose_pairs(
     gains: Floats, costs: Floats, *, singles: PrecisionMap, columns: ColumnCosts, budget: float
-) -> Integers:
+) -> Ints:
     """Return the numbers of the pairs that are worth measuring beside all columns."""
     least = float(((columns.alone + columns.merged) ** (2 / 3)).sum())
     chosen = choose_best_prefix(gains, costs, budget=budget, beside=least)
@@ -161,7 +158,7 @@ def _identity_map(count: int) -> PrecisionMap:
     return PrecisionMap(of=numbers, about=numbers, part=np.ones(count))
 
 
-def _restrict_map(whole: PrecisionMap, chosen: Integers) -> PrecisionMap:
+def _restrict_map(whole: PrecisionMap, chosen: Ints) -> PrecisionMap:
     """Return the reach of some tables, numbered in their order."""
     place = np.full(int(whole.of.max(initial=-1)) + 1, -1)
     place[chosen] = np.arange(len(chosen))

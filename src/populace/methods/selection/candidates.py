@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Counts, Domain, Grouping, Marginal
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Counts, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.factor import Table
+from populace.inference.fit.round_estimate import RoundEstimate
 from populace.measurements.measurements import Measurement
 from populace.methods.oracle import Oracle
 from populace.methods.selection.measure_batch import measure_all_columns
@@ -27,29 +28,6 @@ MAX_CANDIDATES, MAX_SCORED_CELLS = 2**13, 2**23
 MAX_WEIGHT = 1000
 
 TableT = TypeVar("TableT")
-
-
-class RoundEstimate(Protocol):
-    """What is known so far: the expected counts of any columns, and which tables it could take in.
-
-    It takes in what a round has measured by `add`, and counts it from the next `refit` on.
-    """
-
-    domain: Domain
-    groupings: Mapping[str, Grouping]
-    total: float
-
-    def tables(self, cliques: Iterable[Clique], /) -> Mapping[Clique, Table]:
-        """Return the expected counts of many cliques."""
-        ...
-
-    def fits(self, clique: Clique, /, *, max_cells: int) -> bool:
-        """Say whether it could take in a table without becoming larger than so many cells."""
-        ...
-
-    def add(self, measurements: Iterable[Measurement], /) -> None: ...
-
-    def refit(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,11 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.marginals import Clique, Domain, Grouping, Lookup
+from populace.core.marginals import Clique, Domain, Lookup
 from populace.inference.constraints.support import class_lookups
 from populace.inference.fit.estimator import fit_least_squares
-from populace.inference.fit.group_shares import share_by_group
-from populace.inference.fit.projection import project_to_simplex
+from populace.inference.fit.projection import project_to_simplex, share_by_group
+from populace.inference.gls.observations import group_table
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.schema.conditions.rules import Allowed, Rules
@@ -54,7 +54,10 @@ class IndependenceBaseline:
 def fit_baseline(columns: Sequence[Measurement], *, space: ModelSpace, total: float) -> IndependenceBaseline:
     """Return the baseline of noisy 1-ways, on groups where columns are grouped."""
     rules = space.rules
-    counts = {item.marginal.clique[0]: _sum_codes(item, space.groupings) for item in columns}
+    counts = {}
+    for item in columns:
+        clique = item.marginal.clique
+        counts[clique[0]] = group_table(item.counts, clique, onto=clique, groupings=space.groupings)
     shares = {name: project_to_simplex(table, total=total) / total for name, table in counts.items()}
     constrained = [name for name in rules.classes if name in counts]
     if not rules.rules or not constrained:
@@ -79,14 +82,6 @@ def fit_baseline(columns: Sequence[Measurement], *, space: ModelSpace, total: fl
         inside=inside,
         classes=lookups,
     )
-
-
-def _sum_codes(item: Measurement, groupings: Mapping[str, Grouping]) -> Shares:
-    """Return a column's noisy counts, summed into its groups."""
-    name = item.marginal.clique[0]
-    if name not in groupings:
-        return item.counts.astype(np.float64)
-    return np.bincount(groupings[name].lookup, weights=item.counts).astype(np.float64, copy=False)
 
 
 def _rule_pairs(rules: Rules, domain: Domain) -> Iterator[Clique]:

@@ -8,10 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Marginal
 from populace.measurements.measurements import Batch, Measurement
 from populace.methods.oracle import Oracle
-from populace.methods.selection.budget_allocation import Floats, group_by_precision
+from populace.methods.selection.budget_allocation import group_by_precision
 
 # What gets less of a budget than this is not worth its noise.
 MIN_PRECISION_SHARE = Fraction(1, 1000)

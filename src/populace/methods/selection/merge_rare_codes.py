@@ -8,13 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.marginals import Grouping
+from populace.core.marginals import Grouping, Lookup
 from populace.measurements.measurements import Measurement
 from populace.methods.oracle import Oracle
 
 RARE_THRESHOLD = 3.0
-
-Lookup = npt.NDArray[np.int64]
 
 
 def merge_rare_codes(

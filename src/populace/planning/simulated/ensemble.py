@@ -20,24 +20,10 @@ from populace.planning.simulated.pair_errors import (
     predict_pair_errors,
     simulate_pair_errors,
 )
-from populace.planning.simulated.populations import Floats, invent_population
+from populace.planning.simulated.populations import Floats, Scenario, invent_population
 from populace.planning.simulated.simulated_run import RunTerms, Simulation, simulate_run
 from populace.planning.simulated.total_variation import compare_with_independence
 from populace.planning.verdict import PlanOutcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """One kind of invented population, and its weight among all.
-
-    `evenness` is 0 for usual tables, above 0 for even and dependent columns, below for the opposite; `dependence` adds
-    to it for dependence alone; `rotation` decides which columns are the even ones.
-    """
-
-    evenness: float
-    rotation: float
-    weight: float
-    dependence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,13 +223,7 @@ def simulate_ensemble(
         progress("simulating", number / len(scenarios))
         rng = np.random.default_rng([seed, number])
         population = invent_population(
-            terms.schema,
-            rows=rows,
-            rng=rng,
-            evenness=scenario.evenness,
-            rotation=scenario.rotation,
-            dependence=scenario.dependence,
-            known_shares=known_shares,
+            terms.schema, rows=rows, rng=rng, scenario=scenario, known_shares=known_shares
         )
         run = simulate_run(terms, population, rng=rng)
         runs.append(run)

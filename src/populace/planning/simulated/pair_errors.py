@@ -174,9 +174,9 @@ def simulate_pair_errors(
     """Return the error that each pair of columns would have if it were measured; `measured` has those that were."""
     precision = PairPrecision.of(items, population=population)
     schema, rows = population.schema, max(population.rows, 1)
-    even = {
-        name: _gini_impurity(population.exact(precision.marginal((name,))) / rows) for name in schema.domain
-    }
+    # The most by which a column can make a pair depend, in total variation, is its Gini impurity: 1 − Σ shares².
+    shares = {name: population.exact(precision.marginal((name,))) / rows for name in schema.domain}
+    even = {name: max(0.0, 1 - float((own**2).sum())) for name, own in shares.items()}
     support = Support(schema.rules) if schema.rules.rules else None
     classes = class_lookups(ModelSpace.of(schema).group(precision.groupings.values()))
     found: dict[Clique, SimulatedPairError] = {}
@@ -275,11 +275,6 @@ def _pair_features(pair: Clique, features: Mapping[str, ColumnFeatures]) -> tupl
     """Return what a plan knows of a pair."""
     one, two = sorted(features[name] for name in pair)
     return one + two
-
-
-def _gini_impurity(shares: npt.NDArray[np.float64]) -> float:
-    """Return the most by which a column can make a pair depend, in total variation: 1 − Σ shares²."""
-    return max(0.0, 1 - float((shares**2).sum()))
 
 
 def _find_groupings(items: Sequence[Measurement], *, population: SimulatedPopulation) -> dict[str, Grouping]:

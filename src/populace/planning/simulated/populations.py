@@ -68,6 +68,21 @@ class PopulationConfig:
 POPULATION = PopulationConfig()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One kind of invented population, and its weight among all.
+
+    `evenness` is 0 for usual tables, 1 for even and dependent columns and -1 for the opposite; `dependence` adds to it
+    for dependence alone. `rotation` turns the circle on which columns find their entropy: populations of several
+    rotations show each column in several kinds.
+    """
+
+    evenness: float = 0.0
+    rotation: float = 0.0
+    weight: float = 1.0
+    dependence: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SimulatedPopulation:
     """Rows of codes, each of which stands for `times` rows of the whole; `read` came from a public table."""
@@ -109,17 +124,12 @@ def invent_population(
     *,
     rows: int,
     rng: np.random.Generator,
-    evenness: float = 0.0,
-    rotation: float = 0.0,
-    dependence: float = 0.0,
+    scenario: Scenario = Scenario(),
     known_shares: Mapping[str, Floats] = MappingProxyType({}),
 ) -> SimulatedPopulation:
     """Return an invented population of so many rows that keeps the rules of a schema.
 
-    `evenness` is 0 for usual tables, 1 for even and dependent columns and -1 for the opposite; `dependence` adds to it
-    for dependence alone. `rotation` turns the circle on which columns find their entropy: populations of several
-    rotations show each column in several kinds. `known_shares` are public shares of codes, NaN where they are not
-    known: rules may move them a little.
+    `known_shares` are public shares of codes, NaN where they are not known: rules may move them a little.
     """
     from scipy.special import ndtri
 
@@ -129,13 +139,13 @@ def invent_population(
     lengths = [column.size for column in columns.values()]
     config = POPULATION
     wide = float(np.log(max(count, config.usual_columns) / config.usual_columns))
-    even = evenness + (-config.wide_slope * wide if has_only_sizes(schema) else config.described)
-    dependence += evenness + config.one_question * _equal_size_share(lengths)
+    even = scenario.evenness + (-config.wide_slope * wide if has_only_sizes(schema) else config.described)
+    dependence = scenario.dependence + (scenario.evenness + config.one_question * _equal_size_share(lengths))
 
     def spread(step: int, start: float) -> Floats:
         return _low_discrepancy(lengths, step=config.steps[step], start=start)
 
-    entropy = spread(0, rotation) ** (config.entropy_power * config.entropy_base**-even)
+    entropy = spread(0, scenario.rotation) ** (config.entropy_power * config.entropy_base**-even)
     bound = 1 - spread(1, rng.uniform()) ** (config.dependence_power * config.dependence_base**dependence)
     stray = config.stray * spread(3, rng.uniform()) ** 2
     tails = spread(2, rng.uniform()) < 0.5

@@ -104,38 +104,29 @@ def _simulate_release(
 
     Between them stands what the error of pairs is if the same tables are measured without noise.
     """
-    names = list(terms.schema.domain)
-    pairs = list(combinations(names, 2))
+    schema = terms.schema
+    pairs = list(combinations(schema.domain, 2))
     if len(pairs) > MAX_SCORED_PAIRS:
         chosen = np.random.default_rng(0).permutation(len(pairs))[:MAX_SCORED_PAIRS]
         pairs = [pairs[number] for number in chosen.tolist()]
+
+    def errors_of_release(items: Sequence[Measurement]) -> tuple[float, float]:
+        model = terms.method.fit(FitInput(schema=schema, items=items, progress=progress))
+        drawn = len(next(iter(population.codes.values())))
+        parts = list(draw_rows(model, rows=drawn, rng=rng, rules=schema.rules))
+        codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}
+
+        def error(clique: Clique) -> float:
+            counted = count_columns([codes[name] for name in clique], sizes=schema.domain.shape(clique))
+            return total_variation(counted, population.exact(Marginal(clique)))
+
+        columns = [error((name,)) for name in schema.domain]
+        return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))
+
+    noisy, columns = errors_of_release(items)
     exact = [Measurement(item.marginal, population.exact(item.marginal), item.variance) for item in items]
-    noisy = _draw_and_compare(terms, population, items, pairs=pairs, rng=rng, progress=progress)
-    clean = _draw_and_compare(terms, population, exact, pairs=pairs, rng=rng, progress=progress)
-    return noisy[0], min(clean[0], noisy[0]), noisy[1]
-
-
-def _draw_and_compare(
-    terms: RunTerms,
-    population: SimulatedPopulation,
-    items: Sequence[Measurement],
-    *,
-    pairs: Sequence[Clique],
-    rng: np.random.Generator,
-    progress: Progress,
-) -> tuple[float, float]:
-    schema = terms.schema
-    model = terms.method.fit(FitInput(schema=schema, items=items, progress=progress))
-    drawn = len(next(iter(population.codes.values())))
-    parts = list(draw_rows(model, rows=drawn, rng=rng, rules=schema.rules))
-    codes = {name: np.concatenate([part[name] for part in parts]) for name in schema.domain}
-
-    def error(clique: Clique) -> float:
-        counted = count_columns([codes[name] for name in clique], sizes=schema.domain.shape(clique))
-        return total_variation(counted, population.exact(Marginal(clique)))
-
-    columns = [error((name,)) for name in schema.domain]
-    return float(np.mean([error(pair) for pair in pairs] or columns)), float(np.mean(columns))
+    clean, _ = errors_of_release(exact)
+    return noisy, min(clean, noisy), columns
 
 
 @dataclass(slots=True, kw_only=True)

@@ -144,28 +144,13 @@ def simulate_run(
     answers = terms.method.measure(oracle, terms.workload, silent)
     items = learnt + tuple(answer for answer in answers if isinstance(answer, Measurement))
     seconds = time.process_time() - begun
-    columns, pairs = _average_errors(
-        items, terms, population, again=0 if learnt else SIMULATION.more_noise_draws, rng=rng
-    )
-    return Simulation(
-        items=items, budget=_budget_shares(oracle.bill, terms), columns=columns, pairs=pairs, seconds=seconds
-    )
-
-
-def _average_errors(
-    items: Sequence[Measurement],
-    terms: RunTerms,
-    population: SimulatedPopulation,
-    *,
-    again: int,
-    rng: np.random.Generator,
-) -> tuple[dict[str, float], dict[Clique, float]]:
-    """Return the errors of tables as they were measured; the mean with other noise as well where chance is large."""
     schema, exact = terms.schema, cache(population.exact)
     distribution = LAPLACE if terms.budget.currency is Currency.PURE else GAUSSIAN
     draws = [compute_noise_errors(items, schema=schema, exact=exact)]
-    chance = compute_noise_cv(draws[0][0].values(), cells=schema.domain.values())
-    for _ in range(again if chance > SIMULATION.max_noise_cv else 0):
+    first, pairs = draws[0]
+    # Errors are those of tables as they were measured; the mean with other noise as well where chance is large.
+    chance = compute_noise_cv(first.values(), cells=schema.domain.values())
+    for _ in range(SIMULATION.more_noise_draws if not learnt and chance > SIMULATION.max_noise_cv else 0):
         other = [
             replace(
                 item,
@@ -174,10 +159,12 @@ def _average_errors(
             for item in items
         ]
         draws.append(compute_noise_errors(other, schema=schema, exact=exact))
-    first, pairs = draws[0]
-    return (
-        {name: float(np.mean([columns[name] for columns, _ in draws])) for name in first},
-        {pair: float(np.mean([errors[pair] for _, errors in draws])) for pair in pairs},
+    return Simulation(
+        items=items,
+        budget=_budget_shares(oracle.bill, terms),
+        columns={name: float(np.mean([columns[name] for columns, _ in draws])) for name in first},
+        pairs={pair: float(np.mean([errors[pair] for _, errors in draws])) for pair in pairs},
+        seconds=seconds,
     )
 
 

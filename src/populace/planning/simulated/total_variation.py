@@ -37,22 +37,17 @@ def compute_noise_errors(
     columns = {}
     for name in schema.domain:
         interval = found.of(name)
-        table = project_to_simplex_weighted(
-            interval.estimate, np.maximum(interval.error, _MIN_ERROR) ** 2, total=_total(interval.estimate)
-        )
+        variances, total = np.maximum(interval.error, _MIN_ERROR) ** 2, float(interval.estimate.sum())
+        table = project_to_simplex_weighted(interval.estimate, variances, total=max(1.0, total))
         columns[name] = total_variation(table, exact(interval.marginal))
     pairs: dict[Clique, float] = {}
     place = {name: number for number, name in enumerate(schema.domain)}
     cliques = [sorted(item.marginal.clique, key=place.__getitem__) for item in items]
     for pair in dict.fromkeys(pair for clique in cliques for pair in combinations(clique, 2)):
         interval = found.of(*pair)
-        table = project_to_simplex(interval.estimate, total=_total(interval.estimate))
+        table = project_to_simplex(interval.estimate, total=max(1.0, float(interval.estimate.sum())))
         pairs[pair] = total_variation(table, exact(interval.marginal))
     return columns, pairs
-
-
-def _total(estimate: npt.NDArray[np.float64]) -> float:
-    return max(1.0, float(estimate.sum()))
 
 
 def compare_with_independence(

@@ -23,7 +23,7 @@ from populace.privacy.accounting.mechanisms import (
 )
 from populace.privacy.accounting.partition_selection import min_threshold
 from populace.privacy.accounting.privacy_loss import Currency, cap, price
-from populace.privacy.smooth.smooth_noise import Criterion, SmoothNoise, calibrate_smooth_noise
+from populace.privacy.smooth.smooth_noise import SmoothNoise, calibrate_smooth_noise
 from populace.schema.unit import PrivacyUnit
 
 Number = str | int | float | Fraction | Decimal
@@ -203,11 +203,9 @@ class Budget:
             found = _root_down(2 * each) if self.currency is Currency.ZCDP else each
         return min(found / rows, MAX_SMOOTH_EPSILON)
 
-    def smooth_noise(
-        self, share: Fraction, *, t: Fraction, answers: int = 1, aim: Criterion | None = None
-    ) -> SmoothNoise:
+    def smooth_noise(self, share: Fraction, *, t: Fraction, answers: int = 1) -> SmoothNoise:
         """Return the smallest noise with which some answers, whose bounds have smoothness t, cost at most a share."""
-        return calibrate_smooth_noise(self.smooth_epsilon(share, answers=answers), t=t, aim=aim)
+        return calibrate_smooth_noise(self.smooth_epsilon(share, answers=answers), t=t)
 
     def choice(self, share: Fraction, *, choices: int) -> Exponential:
         """Return the sharpest mechanism with which this many choices cost at most a share of the budget."""

@@ -18,10 +18,14 @@ from flint import arb
 
 from populace.core.errors import ResourceError
 from populace.privacy.accounting.interval_arithmetic import ball, precision
-from populace.privacy.noise.cdf_tables import WORD_BITS, InversionTable, build_inversion_table
 from populace.privacy.noise.distributions import ExponentialDecay
 from populace.privacy.noise.entropy import Entropy, Words
-from populace.privacy.noise.table_inversion import draw_from_table
+from populace.privacy.noise.table_inversion import (
+    WORD_BITS,
+    InversionTable,
+    build_inversion_table,
+    draw_from_table,
+)
 
 _GUARD_BITS = 32
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import accumulate, islice, pairwise, repeat
 from math import isqrt
 from operator import mul
-from typing import Literal, Protocol
+from typing import Literal
 
 from flint import arb
 
@@ -27,23 +27,6 @@ _LN_2_ABOVE = Fraction(7, 10)
 
 # Above this the sum of a count and its noise could come near 2^63.
 MAX_SCALE = 2**40
-
-
-class Distribution(Protocol):
-    """A distribution on whole numbers that starts at 0, or is symmetric about 0."""
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether P[−k] = P[k]; otherwise no value is negative."""
-        ...
-
-    def tail_cutoff(self, bits: int) -> int:
-        """Return some k with P[more than k] ≤ 2^−bits."""
-        ...
-
-    def balls(self, *, bits: int, guard: int) -> Sequence[arb]:
-        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits), computed with guard bits more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +56,7 @@ class ExponentialDecay:
         return _ceil(least) - 1 if self.power == 1 else isqrt(_ceil(least) - 1)
 
     def balls(self, *, bits: int, guard: int) -> Sequence[arb]:
-        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits).
+        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits), computed with guard bits more.
 
         The weights follow w_{k+1} = w_k·r_k with r_{k+1} = r_k·exp(−2·rate), or r constant for power 1.
         The sum R of the weights after the last one computed, w_n, obeys R ≤ w_{n+1}·(S_n + R), S_n ≤ n + 1.
@@ -131,7 +114,7 @@ class ScoreLevels:
         return bisect_left(self._depths, depth) - 1
 
     def balls(self, *, bits: int, guard: int) -> Sequence[arb]:
-        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits)."""
+        """Return balls around 2^bits·F(k) for 0 ≤ k < tail_cutoff(bits), computed with guard bits more."""
         last = self.tail_cutoff(bits + guard)
         depths, sizes = self._depths[: last + 1], self.sizes[: last + 1]
         with precision(bits + guard + 2 * len(depths).bit_length()):
@@ -144,6 +127,10 @@ class ScoreLevels:
                 total += arb(0).union((fall * self._depths[last + 1]).exp() * sum(self.sizes))
             scale = arb(2) ** bits / total
             return [scale * partial for partial in islice(sums, self.tail_cutoff(bits))]
+
+
+# A distribution on whole numbers that starts at 0, or is symmetric about 0.
+Distribution = ExponentialDecay | ScoreLevels
 
 
 def gaussian_distribution(variance: Fraction) -> ExponentialDecay:

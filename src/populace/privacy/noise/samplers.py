@@ -5,23 +5,31 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Ints
 from populace.core.errors import UsageError
 from populace.privacy.noise.block_rejection import build_blocks, draw_blocks
-from populace.privacy.noise.cdf_tables import WORD_BITS, Thresholds, gaussian_table, laplace_table
-from populace.privacy.noise.distributions import ScoreLevels, gaussian_distribution, laplace_distribution
+from populace.privacy.noise.distributions import (
+    ExponentialDecay,
+    ScoreLevels,
+    gaussian_distribution,
+    laplace_distribution,
+)
 from populace.privacy.noise.entropy import Entropy
-from populace.privacy.noise.table_inversion import draw_from_table, resolve_tie
-
-IntegerNoise = npt.NDArray[np.int64]
+from populace.privacy.noise.table_inversion import (
+    WORD_BITS,
+    Thresholds,
+    draw_from_table,
+    noise_table,
+    resolve_tie,
+)
 
 # Up to here a table has at most 400,000 entries and takes half a second; beyond, blocks are used.
 MAX_TABLED_VARIANCE = 20_000**2
 MAX_TABLED_SCALE = 4_000
 
 
-def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
+def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -> Ints:
     """Return independent draws of the discrete Gaussian distribution: P[z] ∝ exp(−z²/(2·variance)), exactly.
 
     Proof: docs/proofs/table-inversion.md
@@ -30,14 +38,11 @@ def draw_discrete_gaussian(variance: Fraction, *, size: int, entropy: Entropy) -
     >>> draw_discrete_gaussian(Fraction(9), size=8, entropy=RehearsalEntropy(1))
     array([...])
     """
-    if variance > MAX_TABLED_VARIANCE:
-        return draw_blocks(
-            build_blocks(gaussian_distribution(variance)), size=_check_size(size), entropy=entropy
-        )
-    return draw_from_table(gaussian_table(variance), size=_check_size(size), entropy=entropy)
+    tabled = variance <= MAX_TABLED_VARIANCE
+    return _draw(gaussian_distribution(variance), tabled=tabled, size=size, entropy=entropy)
 
 
-def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> IntegerNoise:
+def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> Ints:
     """Return independent draws of the discrete Laplace distribution: P[z] ∝ exp(−|z|/scale), exactly.
 
     Proof: docs/proofs/table-inversion.md
@@ -46,14 +51,11 @@ def draw_discrete_laplace(scale: Fraction, *, size: int, entropy: Entropy) -> In
     >>> draw_discrete_laplace(Fraction(3), size=8, entropy=RehearsalEntropy(1))
     array([...])
     """
-    if scale > MAX_TABLED_SCALE:
-        return draw_blocks(build_blocks(laplace_distribution(scale)), size=_check_size(size), entropy=entropy)
-    return draw_from_table(laplace_table(scale), size=_check_size(size), entropy=entropy)
+    tabled = scale <= MAX_TABLED_SCALE
+    return _draw(laplace_distribution(scale), tabled=tabled, size=size, entropy=entropy)
 
 
-def draw_exponential_counts(
-    counts: IntegerNoise, *, scale: Fraction, most: int, entropy: Entropy
-) -> IntegerNoise:
+def draw_exponential_counts(counts: Ints, *, scale: Fraction, most: int, entropy: Entropy) -> Ints:
     """Return for every count x an a of 0 … most with P[a] ∝ exp(−|a − x|/scale), exactly.
 
     Laplace noise is drawn again where the sum leaves the range; an x above `most` is drawn as `most` is.
@@ -76,7 +78,7 @@ def draw_exponential_counts(
     return found.reshape(counts.shape)
 
 
-def draw_exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, entropy: Entropy) -> int:
+def draw_exponential_choice(scores: Ints, *, rate: Fraction, entropy: Entropy) -> int:
     """Return index i with probability proportional to exp(rate·scores[i]), exactly.
 
     One uniform number picks the level of the score, another the candidate among those with that score.
@@ -100,7 +102,9 @@ def draw_exponential_choice(scores: npt.NDArray[np.int64], *, rate: Fraction, en
     return int(members[entropy.below(len(members))])
 
 
-def _check_size(size: int) -> int:
+def _draw(distribution: ExponentialDecay, *, tabled: bool, size: int, entropy: Entropy) -> Ints:
     if size < 0:
         raise UsageError(f"asked for {size} noise values.", hint="ask for 0 or more")
-    return size
+    if tabled:
+        return draw_from_table(noise_table(distribution), size=size, entropy=entropy)
+    return draw_blocks(build_blocks(distribution), size=size, entropy=entropy)

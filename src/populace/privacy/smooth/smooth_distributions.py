@@ -27,7 +27,7 @@ from flint import arb
 
 from populace.core.errors import UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, bounds, precision, round_up
-from populace.privacy.smooth.smooth_price import laplace_log_normal_price, polyplace_price, power_tail_price
+from populace.privacy.smooth.smooth_price import power_tail_price
 
 # The z of 0 … 1 at which a loss is looked at when parameters are compared.
 _LOSS_GRID = np.linspace(0, 1, 257)
@@ -135,8 +135,22 @@ class PolyPlace:
         return gamma * math.exp(math.log(tail / (probability * whole)) / (gamma - 1))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return what an answer costs in ε, rounded up."""
-        return polyplace_price(self.gamma, s=s, t=t)
+        """Return the greatest loss, rounded up: of no dilation, of the narrower distribution and of the wider one.
+
+        Proof: docs/proofs/smooth-noise.md.
+        """
+
+        def losses() -> arb:
+            knee, step, full = ball(self.gamma), ball(t), ball(s)
+            part = full * (-step).exp()
+            # Undecided comparisons (and both branches agree at γ) fall to the greater of two bounds: φ(x) ≤ x.
+            wider = (knee - 1) * step + part if not part > knee else phi(full, knee) - step
+            return phi(full, knee).max(step + phi(part, knee)).max(wider)
+
+        def phi(x: arb, knee: arb) -> arb:
+            return knee + knee * (x / knee).log() if x > knee else x
+
+        return round_up(bounds(losses)[1])
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""
@@ -179,8 +193,13 @@ class LaplaceLogNormal:
         return math.exp(_find_crossing(tail, probability, low=-60.0))
 
     def price(self, *, s: Fraction, t: Fraction) -> Fraction:
-        """Return ρ, rounded up."""
-        return laplace_log_normal_price(self.sigma, s=s, t=t)
+        """Return ρ, rounded up. Proof: docs/proofs/smooth-noise.md."""
+
+        def rho() -> arb:
+            spread = ball(self.sigma)
+            return (ball(t) / spread + (3 * spread**2 / 2).exp() * ball(s)) ** 2 / 2
+
+        return round_up(bounds(rho)[1])
 
     def loss(self, *, s: float, t: float) -> float:
         """Return about what an answer costs."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -56,13 +55,6 @@ _WORDS: dict[type[SmoothDistribution], str] = {
 # that would need more random words than are drawn, and so would exponents that spread further.
 _PARAMETER_RANGES = {"s": (-64, 64), "t": (-32, 8), "tail": (-6, 12), "sigma": (-32, 4)}
 _MAX_BITS = 256
-
-
-class Criterion(Enum):
-    """What noise is made small by."""
-
-    VARIANCE = "variance"
-    WIDTH = "width of a 95 % interval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,45 +152,43 @@ class SmoothNoise:
 
 
 def calibrate_family(
-    epsilon: Fraction,
-    *,
-    t: Fraction,
-    tailed: Callable[[Fraction], SmoothDistribution] = Cauchy,
-    aim: Criterion | None = None,
+    epsilon: Fraction, *, t: Fraction, tailed: Callable[[Fraction], SmoothDistribution] = Cauchy
 ) -> SmoothNoise:
     """Return the smallest noise that costs at most ε, of the distributions that `tailed` makes of a tail's power γ.
 
     A variance needs γ > 3, which costs more than 2t: from there on it is the aim, and before that the width of an
-    interval, unless told otherwise. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
+    interval. Nothing is possible for ε ≤ t. Proof: docs/proofs/smooth-noise.md.
 
     >>> noise = calibrate_family(6 * LN_2, t=LN_2)
     >>> round(float(noise.distribution.gamma), 1), round(noise.standard_deviation, 2)
     (3.6, 0.47)
     """
-    chosen = aim or _default_criterion(epsilon, t=t)
-    _refuse_small_epsilon(epsilon, t=t, aim=chosen)
-    return _search_family(epsilon, t, tailed, chosen)
+    if not t > 0:
+        raise UsageError(f"the smoothness t is {t}.", hint="give a number above 0")
+    if not _is_enough(epsilon, t=t):
+        raise UsageError(
+            f"epsilon {float(epsilon):.6g} is not enough for an answer with a smooth bound: it must be above "
+            f"{float(t):.6g}, or the noise cannot hide its own scale.",
+            hint="give the answer a greater epsilon, or impute from a model of noisy counts instead, "
+            "which costs nothing more",
+        )
+    return _search_family(epsilon, t, tailed)
 
 
-def calibrate_smooth_noise(
-    epsilon: Fraction, *, t: Fraction, rho: Fraction | None = None, aim: Criterion | None = None
-) -> SmoothNoise:
+def calibrate_smooth_noise(epsilon: Fraction, *, t: Fraction, rho: Fraction | None = None) -> SmoothNoise:
     """Return the smallest noise of all distributions that cost at most ε or, if a ρ of zCDP is granted, at most ρ.
 
     >>> noise = calibrate_smooth_noise(6 * LN_2, t=LN_2)
     >>> type(noise.distribution).__name__, round(noise.standard_deviation, 2)
     ('Student', 0.39)
     """
-    chosen = aim or _default_criterion(epsilon, t=t)
     found = []
-    if rho is None or _is_enough(epsilon, t=_min_epsilon(t, aim=chosen)):
-        found += [
-            calibrate_family(epsilon, t=t, tailed=tailed, aim=chosen)
-            for tailed in (Cauchy, _student_of_tail, PolyPlace)
-        ]
+    if rho is None or _is_enough(epsilon, t=t):
+        families = (Cauchy, _student_of_tail, PolyPlace)
+        found += [calibrate_family(epsilon, t=t, tailed=tailed) for tailed in families]
     if rho is not None:
         found.append(calibrate_log_normal(rho, t=t))
-    return min(found, key=lambda noise: _error(noise, aim=chosen))
+    return min(found, key=lambda noise: _error(noise, epsilon=epsilon))
 
 
 def calibrate_log_normal(rho: Fraction, *, t: Fraction) -> SmoothNoise:
@@ -217,47 +207,22 @@ def calibrate_log_normal(rho: Fraction, *, t: Fraction) -> SmoothNoise:
     return calibrate(distribution, cost=rho, t=t)
 
 
-def _min_epsilon(t: Fraction, *, aim: Criterion) -> Fraction:
-    return 2 * t if aim is Criterion.VARIANCE else t
-
-
 def _is_enough(epsilon: Fraction, *, t: Fraction) -> bool:
     # A little more than above: the last digits of ε would buy noise without end.
     return epsilon * (1 - Fraction(1, 2**16)) > t
-
-
-def _refuse_small_epsilon(epsilon: Fraction, *, t: Fraction, aim: Criterion) -> None:
-    if not t > 0:
-        raise UsageError(f"the smoothness t is {t}.", hint="give a number above 0")
-    if not _is_enough(epsilon, t=t):
-        raise UsageError(
-            f"epsilon {float(epsilon):.6g} is not enough for an answer with a smooth bound: it must be above "
-            f"{float(t):.6g}, or the noise cannot hide its own scale.",
-            hint="give the answer a greater epsilon, or impute from a model of noisy counts instead, "
-            "which costs nothing more",
-        )
-    if not _is_enough(epsilon, t=_min_epsilon(t, aim=aim)):
-        raise UsageError(
-            f"noise at epsilon {float(epsilon):.6g} has no variance: that takes more than {float(2 * t):.6g}.",
-            hint="aim at a narrow interval instead",
-        )
 
 
 def _student_of_tail(gamma: Fraction) -> Student:
     return Student(gamma - 1)
 
 
-def _default_criterion(epsilon: Fraction, *, t: Fraction) -> Criterion:
-    return Criterion.VARIANCE if _is_enough(epsilon, t=2 * t) else Criterion.WIDTH
-
-
 @lru_cache(maxsize=1024)
 def _search_family(
-    epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], SmoothDistribution], aim: Criterion
+    epsilon: Fraction, t: Fraction, tailed: Callable[[Fraction], SmoothDistribution]
 ) -> SmoothNoise:
     """Compare tails by a loss in floating point, then make the winner as narrow as its proven price allows."""
     lightest = 1 + Fraction(2) ** _PARAMETER_RANGES["tail"][1]
-    least, most = (3 if aim is Criterion.VARIANCE else 1), min(1 + epsilon / t, lightest)
+    least, most = (3 if _is_enough(epsilon, t=2 * t) else 1), min(1 + epsilon / t, lightest)
     errors: dict[Fraction, float] = {}
 
     def error(share: float) -> float:
@@ -266,7 +231,9 @@ def _search_family(
             distribution = tailed(gamma)
             s = _approximate_s(distribution, cost=float(epsilon), t=float(t))
             errors[gamma] = (
-                _error(SmoothNoise(distribution=distribution, s=Fraction(s), t=t), aim=aim) if s else math.inf
+                _error(SmoothNoise(distribution=distribution, s=Fraction(s), t=t), epsilon=epsilon)
+                if s
+                else math.inf
             )
         return errors[gamma]
 
@@ -283,8 +250,9 @@ def _search_family(
     return calibrate(distribution, cost=epsilon, t=t)
 
 
-def _error(noise: SmoothNoise, *, aim: Criterion) -> float:
-    return noise.standard_deviation if aim is Criterion.VARIANCE else noise.half_width
+def _error(noise: SmoothNoise, *, epsilon: Fraction) -> float:
+    """Return by what noise is compared: its deviation, or the width of an interval where ε buys no variance."""
+    return noise.standard_deviation if _is_enough(epsilon, t=2 * noise.t) else noise.half_width
 
 
 def calibrate(distribution: SmoothDistribution, *, cost: Fraction, t: Fraction) -> SmoothNoise:

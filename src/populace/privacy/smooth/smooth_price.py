@@ -1,4 +1,4 @@
-"""The price of noise whose scale follows a smooth bound on local sensitivity: certified from above.
+"""The price of noise with power tails whose scale follows a smooth bound on local sensitivity, certified from above.
 
 Answers are q + (S/s)·X for a bound S on the local sensitivity of q that changes by at most e^t between neighbours.
 For power tails, of density ∝ (1 + |x|^p)^−m, the loss is the supremum over |λ| ≤ t, |d| ≤ s·min(1, e^−λ) and x of
@@ -12,7 +12,6 @@ Proof: docs/proofs/smooth-noise.md
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -110,52 +109,14 @@ def _search(side: _LossPiece, *, reached: arb, proved: arb) -> tuple[arb, arb]:
     while pieces:
         low, high = pieces.pop()
         middle = (low + high) / 2
-        reached = _max_endpoint(reached, value(low), value(high), value(middle), at=arb.lower)
+        reached = max(map(arb.lower, (reached, value(low), value(high), value(middle))))
         slope = side.slope(low, high)
         if slope > 0 or slope < 0:
-            above = _max_endpoint(value(low), value(high), at=arb.upper)
+            above = max(value(low).upper(), value(high).upper())
         else:
             above = (value(middle) + arb(0, slope.abs_upper()) * ball((high - low) / 2)).upper()
         if above <= reached + ball(PRICE_TOLERANCE):
-            proved = _max_endpoint(proved, above, at=arb.upper)
+            proved = max(proved.upper(), above.upper())
         else:
             pieces += [(low, middle), (middle, high)]
     return reached, proved
-
-
-def _max_endpoint(*balls: arb, at: Callable[[arb], arb]) -> arb:
-    ends = [at(each) for each in balls]
-    best = ends[0]
-    for end in ends[1:]:
-        if end > best:
-            best = end
-    return best
-
-
-def polyplace_price(gamma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:
-    """Return the greatest loss of `PolyPlace`: of no dilation, of the narrower distribution and of the wider one.
-
-    Proof: docs/proofs/smooth-noise.md.
-    """
-
-    def losses() -> arb:
-        knee, step, full = ball(gamma), ball(t), ball(s)
-        part = full * (-step).exp()
-        # Undecided comparisons (and both branches agree at γ) fall to the greater of two bounds: φ(x) ≤ x.
-        wider = (knee - 1) * step + part if not part > knee else phi(full, knee) - step
-        return phi(full, knee).max(step + phi(part, knee)).max(wider)
-
-    def phi(x: arb, knee: arb) -> arb:
-        return knee + knee * (x / knee).log() if x > knee else x
-
-    return round_up(bounds(losses)[1])
-
-
-def laplace_log_normal_price(sigma: Fraction, *, s: Fraction, t: Fraction) -> Fraction:
-    """Return ρ of `LaplaceLogNormal`, rounded up. Proof: docs/proofs/smooth-noise.md."""
-
-    def rho() -> arb:
-        spread = ball(sigma)
-        return (ball(t) / spread + (3 * spread**2 / 2).exp() * ball(s)) ** 2 / 2
-
-    return round_up(bounds(rho)[1])

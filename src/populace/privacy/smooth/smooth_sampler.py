@@ -11,14 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from flint import arb, ctx, fmpz
 
 from populace.core.errors import InternalError, UsageError
 from populace.privacy.accounting.interval_arithmetic import ball, precision
 from populace.privacy.noise.entropy import Entropy
-from populace.privacy.smooth.smooth_distributions import Cauchy, PolyPlace, SmoothDistribution, Student
+from populace.privacy.smooth.smooth_distributions import (
+    Cauchy,
+    LaplaceLogNormal,
+    PolyPlace,
+    SmoothDistribution,
+    Student,
+)
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 
 _WORD = 64
@@ -30,6 +35,12 @@ _MAX_WORDS = 256
 # Newton's steps that may find where a tail falls to a probability, and their precision; what is left is found by
 # widening, so many times twice as far.
 _STEPS, _LOW, _NEAR, _WIDER = 60, 96, 24, 400
+
+# A random number, one and the same however closely it is enclosed: at the working precision, by what so many words of
+# its uniform numbers say.
+Variate = Callable[[int], arb]
+# Encloses |X| where its tail is somewhere between two probabilities.
+Quantile = Callable[[Fraction, Fraction], arb]
 
 
 def draw_smooth_answer(
@@ -54,7 +65,7 @@ def draw_smooth_answer(
     while True:
         with precision(_WORD * words + _GUARD):
             scale = bound()
-            found = (ball(exact) + scale / ball(mechanism.s) * variate.enclose(words)) / ball(lattice)
+            found = (ball(exact) + scale / ball(mechanism.s) * variate(words)) / ball(lattice)
             # A bound that may be 0 would be no noise.
             point = round_if_certain(found) if scale > 0 else None
         if point is not None:
@@ -95,53 +106,34 @@ class _Uniform:
         return Fraction(self._prefix, whole), Fraction(self._prefix + 1, whole)
 
 
-class _Variate(Protocol):
-    """A random number, one and the same however closely it is enclosed."""
+def _make_variate(distribution: SmoothDistribution, entropy: Entropy) -> Variate:
+    if not isinstance(distribution, LaplaceLogNormal):
+        return _pick_side(magnitude_quantile(distribution), entropy)
+    centre, exponent = (_pick_side(quantile, entropy) for quantile in (_laplace_quantile, _normal_quantile))
+    return lambda words: centre(words) * (ball(distribution.sigma) * exponent(words)).exp()
 
-    def enclose(self, words: int) -> arb:
-        """Enclose it, at the working precision, by what so many words of its uniform numbers say."""
-        ...
 
+def _pick_side(magnitude: Quantile, entropy: Entropy) -> Variate:
+    """Return a magnitude with a sign, each from a uniform number."""
+    uniform, negative = _Uniform(entropy), bool(entropy.words(1)[0] >> 63)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Signed:
-    """A magnitude with a sign, each from a uniform number."""
-
-    magnitude: Callable[[Fraction, Fraction], arb]
-    uniform: _Uniform
-    negative: bool
-
-    def enclose(self, words: int) -> arb:
-        low, high = self.uniform.between(words)
+    def enclose(words: int) -> arb:
+        low, high = uniform.between(words)
         # Its tail's probability is somewhere between; 0 says nothing, and neither does 1.
-        found = self.magnitude(low, high) if low > 0 and high < 1 else arb("inf")
-        return -found if self.negative else found
+        found = magnitude(low, high) if low > 0 and high < 1 else arb("inf")
+        return -found if negative else found
+
+    return enclose
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _LogNormalProduct:
-    """Z·e^(σY)."""
-
-    centre: _Variate
-    exponent: _Variate
-    sigma: Fraction
-
-    def enclose(self, words: int) -> arb:
-        return self.centre.enclose(words) * (ball(self.sigma) * self.exponent.enclose(words)).exp()
-
-
-def _make_variate(distribution: SmoothDistribution, entropy: Entropy) -> _Variate:
-    def pick_side(magnitude: Callable[[Fraction, Fraction], arb]) -> _Signed:
-        return _Signed(magnitude, _Uniform(entropy), bool(entropy.words(1)[0] >> 63))
-
+def magnitude_quantile(distribution: Cauchy | Student | PolyPlace) -> Quantile:
+    """Return what encloses |X| of a distribution, given between which probabilities its tail is."""
     if isinstance(distribution, Cauchy):
-        return pick_side(PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile)
+        return PowerTail(power=distribution.gamma, exponent=Fraction(1)).quantile
     if isinstance(distribution, Student):
         inner = PowerTail(power=Fraction(2), exponent=(distribution.degrees + 1) / 2)
-        return pick_side(lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high))
-    if isinstance(distribution, PolyPlace):
-        return pick_side(lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high))))
-    return _LogNormalProduct(pick_side(_laplace_quantile), pick_side(_normal_quantile), distribution.sigma)
+        return lambda low, high: ball(distribution.degrees).sqrt() * inner.quantile(low, high)
+    return lambda low, high: _poly_quantile(distribution.gamma, ball(low).union(ball(high)))
 
 
 def _laplace_quantile(low: Fraction, high: Fraction) -> arb:

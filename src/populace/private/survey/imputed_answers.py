@@ -28,17 +28,13 @@ from populace.privacy.sensitivity.nn_imputation import (
     DonorValue,
     MatchedRows,
     MatchingSpace,
-    Membership,
     NearestNeighbours,
-    frequency_bound,
-    mean_bound,
-    variance_bound,
 )
 from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
-from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
+from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic, imputed_bound
 
 # The largest number of a range takes up to so many bits on the lattice, and never less than so many.
 _BITS, _FINE_BITS = 40, 20
@@ -103,13 +99,7 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
             f"the {donors.take.value} of {donors.k} donors cannot be taken.",
             hint=f"copy with k = 1, or take the mean or majority of up to {LIMITS.max_donors}",
         )
-    _bound(question, 1)
-
-
-def moves(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
-    """Return the least that the bound of a question can be, twice: it grows from there with rows that change."""
-    least = _bound(question, 1)
-    return least, least
+    imputed_bound(question, 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,14 +117,14 @@ class ImputedRows:
 
         Proof: docs/proofs/nearest.md
         """
-        bound = _bound(question, self.max_changed)
+        bound = imputed_bound(question, self.max_changed)
         return self._value(question), lambda: ball(bound)
 
     @cached_property
     def max_changed(self) -> int:
         """L₁: how many filled rows can change when one row comes or leaves."""
-        complete, incomplete = self._sides
-        return self._scheme.max_changed(complete, incomplete=incomplete)
+        scheme, complete, incomplete = self._sides
+        return scheme.max_changed(complete, incomplete=incomplete)
 
     def _value(self, question: ImputedQuestion) -> Fraction:
         members, unit = self._members(question), self._grid.unit / self._fine
@@ -154,8 +144,8 @@ class ImputedRows:
     def _members(self, question: ImputedQuestion) -> Ints:
         """Return the values of the rows that a question is about, in parts of the lattice's unit."""
         where = find_rows(question.where, rows=self.rows, schema=self.schema)
-        known = self._values[self._known & where] * self._fine
-        found = np.concatenate([known, self._filled[where[self._wanting]]])
+        known, wanting, values = self._rows
+        found = np.concatenate([values[known & where] * self._fine, self._filled[where[wanting]]])
         if question.between is None:
             return found
         low, high = (round(end / self._grid.unit) * self._fine for end in question.between)
@@ -169,8 +159,8 @@ class ImputedRows:
     @cached_property
     def _filled(self) -> Ints:
         """The values of incomplete rows, in parts of the lattice's unit."""
-        complete, incomplete = self._sides
-        donors = self._scheme.donors(complete, incomplete=incomplete)
+        scheme, complete, incomplete = self._sides
+        donors = scheme.donors(complete, incomplete=incomplete)
         default, held = self._grid.default, donors >= 0
         if self.donors.take is DonorValue.MAJORITY:
             taken = (complete.values[row[own]].tolist() for row, own in zip(donors, held, strict=True))
@@ -181,51 +171,39 @@ class ImputedRows:
         return np.where(count > 0, total, default * self._fine)
 
     @cached_property
-    def _sides(self) -> tuple[MatchedRows, MatchedRows]:
-        """The complete rows and the incomplete ones."""
-        places = cell_indices(self.donors.match, codes=self.rows.codes, domain=self.schema.domain)
-        labels = label_rows(self.rows, key=self.key)
-        complete, incomplete = (
-            MatchedRows(places=places[side], labels=labels[side], values=self._values[side])
-            for side in (self._known, self._wanting)
-        )
-        return complete, incomplete
-
-    @cached_property
-    def _scheme(self) -> NearestNeighbours:
+    def _sides(self) -> tuple[NearestNeighbours, MatchedRows, MatchedRows]:
+        """How rows are matched, the complete ones and the incomplete ones."""
         donors, domain = self.donors, self.schema.domain
+        known, wanting, values = self._rows
         space = MatchingSpace(
             sizes=donors.match.shape(domain),
             ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
         )
-        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties)
+        places = cell_indices(donors.match, codes=self.rows.codes, domain=domain)
+        labels = label_rows(self.rows, key=self.key)
+        complete, incomplete = (
+            MatchedRows(places=places[side], labels=labels[side], values=values[side])
+            for side in (known, wanting)
+        )
+        return NearestNeighbours(space=space, k=donors.k, ties=donors.ties), complete, incomplete
 
     @cached_property
-    def _numbers(self) -> Floats:
-        """The column as numbers: its own, or codes of the domain where it has none."""
+    def _rows(self) -> tuple[Truth, Truth, Ints]:
+        """Which rows have a value, which have none and should, and the values of all on the lattice.
+
+        Those outside the column's universe should have none.
+        """
         column = _column(self.donors.column, self.schema)
         if isinstance(column, RangeColumn):
-            return self.rows.numbers[column.name]
-        codes = self.rows.codes[column.name]
-        return np.where(codes < column.levels, codes, np.nan)
-
-    @cached_property
-    def _known(self) -> Truth:
-        return ~np.isnan(self._numbers)
-
-    @cached_property
-    def _wanting(self) -> Truth:
-        """Which rows have no value and should: those outside the column's universe should not."""
-        variable = _column(self.donors.column, self.schema).variables[0]
-        outside = variable.outside_code
-        if outside is None:
-            return ~self._known
-        inside: Truth = self.rows.codes[variable.name] != outside
-        return ~self._known & inside
-
-    @cached_property
-    def _values(self) -> Ints:
-        return self._grid.to_steps(self._numbers)
+            numbers = self.rows.numbers[column.name]
+        else:
+            codes = self.rows.codes[column.name]
+            numbers = np.where(codes < column.levels, codes, np.nan)
+        known, variable = ~np.isnan(numbers), column.variables[0]
+        wanting = ~known
+        if variable.outside_code is not None:
+            wanting &= self.rows.codes[variable.name] != variable.outside_code
+        return known, wanting, self._grid.to_steps(numbers)
 
     @cached_property
     def _grid(self) -> _Grid:
@@ -318,23 +296,6 @@ def _mix(*columns: Hashes, start: int) -> Hashes:
         state = (state ^ (state >> np.uint64(27))) * third
         state ^= state >> np.uint64(31)
     return state
-
-
-def _bound(question: ImputedQuestion, max_changed: int) -> Fraction:
-    donors = question.donors
-    if question.statistic is ImputedStatistic.FREQUENCY:
-        return frequency_bound(max_changed)
-    if question.statistic is ImputedStatistic.SUM:
-        return mean_bound(
-            max_changed,
-            low=donors.low,
-            high=donors.high,
-            size=question.size,
-            membership=Membership.KNOWN if question.between is None else Membership.IMPUTED,
-        )
-    return variance_bound(
-        max_changed, low=donors.low, high=donors.high, centre=question.centre, size=question.size
-    )
 
 
 def _column(name: str, schema: Schema) -> Column:

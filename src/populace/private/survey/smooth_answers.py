@@ -63,9 +63,7 @@ def check_noise_and_lattice(question: SmoothQuestion, *, mechanism: SmoothNoise,
         )
     if type(lattice) is not Fraction or not lattice > 0:
         raise UsageError(f"answers are rounded to multiples of {lattice!r}.", hint="give a Fraction above 0")
-    least, most = (
-        imputed.moves(question) if isinstance(question, ImputedQuestion) else weighted.moves(question)
-    )
+    least, most = question.moves
     low, high = max(_LATTICES[0], most / _APART), min(_LATTICES[1], least * _APART)
     if not low <= lattice <= high:
         raise UsageError(

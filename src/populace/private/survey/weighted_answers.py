@@ -70,12 +70,6 @@ def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
             RowFilter.of(question.where, schema=schema)
 
 
-def moves(question: WeightedQuestion) -> tuple[Fraction, Fraction]:
-    """Return the least and the greatest population of a bin: what all of its rows stand for together."""
-    totals = question.binning.totals(question.populations)
-    return min(totals), max(totals)
-
-
 def answer(
     rows: SurveyRows, question: WeightedQuestion, schema: Schema
 ) -> tuple[Fraction, Callable[[], arb]]:

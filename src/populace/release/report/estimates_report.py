@@ -16,7 +16,7 @@ from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.estimate_notes import PUBLIC_TOTAL, VARIANCE_NOT_ESTIMABLE
-from populace.survey.estimate_result import Estimate
+from populace.survey.estimate_result import NUMBER_COLUMNS, Estimate
 from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.queries.sum_questions import SumQuestion
@@ -29,6 +29,8 @@ MAX_INTERVALS_DRAWN = 60
 MAX_STAGES_DRAWN = 24
 # Thousands apart as the tables have them.
 THOUSANDS_EXPR = "replace(replace(format(datum.value, ',.12~r'), /,/g, '\u202f'), '-', '\u2212')"
+# Numbers of a line, in the order of those of an estimate.
+LINE_NUMBERS = ("estimate", "sampling", "imputation", "privacy", "total", "low", "high")
 NOTE_MARKS = ("†", "‡", "§", "¶", "*")
 
 
@@ -190,34 +192,20 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
 
 def _summarize_query(query: Query, rows: Sequence[Estimate], *, schema: Schema) -> QueryEstimates:
     percent = query.statistic is Statistic.PROPORTION
-    times = 100.0 if percent else 1.0
-    return QueryEstimates(
-        name=query.name,
-        unit="%" if percent else "",
-        lines=tuple(_summarize_estimate(row, times=times, schema=schema) for row in rows),
-    )
+    lines = tuple(_summarize_estimate(row, times=100.0 if percent else 1.0, schema=schema) for row in rows)
+    return QueryEstimates(name=query.name, unit="%" if percent else "", lines=lines)
 
 
 def _summarize_estimate(row: Estimate, *, times: float, schema: Schema) -> EstimateLine:
-    def scale_to_axis(value: float | None) -> float | None:
-        return None if value is None else times * value
-
     squares = [(part or 0.0) ** 2 for part in (row.sampling_error, row.imputation_error, row.privacy_error)]
     whole = sum(squares)
     first, second, third = (square / whole if whole else 0.0 for square in squares)
-    return EstimateLine(
-        group=" · ".join(_label_group(name, value, schema=schema) for name, value in row.group)
-        or "everybody",
-        estimate=scale_to_axis(row.estimate),
-        sampling=scale_to_axis(row.sampling_error),
-        imputation=scale_to_axis(row.imputation_error),
-        privacy=scale_to_axis(row.privacy_error),
-        total=scale_to_axis(row.total_error),
-        low=scale_to_axis(row.low),
-        high=scale_to_axis(row.high),
-        note=row.note,
-        parts=(first, second, third),
-    )
+    numbers = {
+        name: None if (value := getattr(row, own)) is None else times * value
+        for name, own in zip(LINE_NUMBERS, NUMBER_COLUMNS, strict=False)
+    }
+    group = " · ".join(_label_group(name, value, schema=schema) for name, value in row.group)
+    return EstimateLine(group=group or "everybody", note=row.note, parts=(first, second, third), **numbers)
 
 
 def _label_group(name: str, value: str, *, schema: Schema) -> str:

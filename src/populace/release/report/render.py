@@ -99,6 +99,8 @@ def embed_json(value: Any) -> str:
 
 def render_report(document: ReportDocument) -> str:
     """Return the report of a document as HTML."""
+    likely = [column.comparison.likely for column in document.columns]
+    likely += [pair.comparison.likely for pair in document.pairs]
     return render_page(
         "report.html",
         document,
@@ -108,13 +110,7 @@ def render_report(document: ReportDocument) -> str:
             "other": document.columns[WORST_SHOWN:MAX_CHARTS],
             "precision": _group_by_size(document.precision),
             "clipped": {column.name for column in document.columns if charts.is_clipped(column)},
-            "bootstrapped": any(
-                comparison.likely is not None
-                for comparison in (
-                    *(column.comparison for column in document.columns),
-                    *(pair.comparison for pair in document.pairs),
-                )
-            ),
+            "bootstrapped": any(error is not None for error in likely),
             "symbols": SYMBOLS,
         },
     )

@@ -7,7 +7,7 @@ reach here, so a report can be published with its release.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from populace.core.marginals import Counts, Marginal, tabulate
 from populace.core.number_format import format_number, format_percent, format_percent_bound
-from populace.inference.gls.count_intervals import CountInterval, CountIntervals
+from populace.inference.gls.count_intervals import CountIntervals
 from populace.measurements.measurements import Measurement, Measurements, ReleasedRows
 from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.release.report.bars import Bar, group_largest_codes, group_ordered_codes, label_bins, make_bars
@@ -156,35 +156,29 @@ def build_report(
 def summarize_precision(
     found: CountIntervals, *, measurements: Measurements, total: float
 ) -> tuple[CountPrecision, ...]:
-    """Return the precision of each measured marginal: the number of rows, columns, pairs, the least precise first."""
+    """Return the precision of each measured marginal: the number of rows, columns, pairs, the least precise first.
+
+    Everything tells the number of rows; tables that learnt bins are left out.
+    """
     deviations = {
         item.marginal: float(item.variance) ** 0.5
         for item in map(combine_repeats, group_repeats(measurements.items))
     }
-    shown = [_summarize_interval(each, deviations, total=total) for each in _measured_intervals(found)]
+    measured = [each for each in found.measured if each.clique and (each.clique[1:] or not each.groupings)]
+    shown = []
+    for interval in (found.of(), *map(found.at, measured)):
+        open_cells = interval.half_width[interval.half_width > 0]
+        margin = float(np.median(open_cells)) if open_cells.size else 0.0
+        shown.append(
+            CountPrecision(
+                columns=interval.marginal.clique,
+                cells=interval.estimate.size,
+                margin=margin,
+                share=margin / total,
+                deviation=deviations.get(interval.marginal),
+            )
+        )
     return tuple(sorted(shown, key=lambda each: (len(each.columns), -each.margin, each.columns)))
-
-
-def _measured_intervals(found: CountIntervals) -> Iterator[CountInterval]:
-    """Yield the number of rows, which everything tells, and all that was measured but tables that learnt bins."""
-    yield found.of()
-    for marginal in found.measured:
-        if len(marginal.clique) > 1 or (marginal.clique and not marginal.groupings):
-            yield found.at(marginal)
-
-
-def _summarize_interval(
-    interval: CountInterval, deviations: Mapping[Marginal, float], *, total: float
-) -> CountPrecision:
-    open_cells = interval.half_width[interval.half_width > 0]
-    margin = float(np.median(open_cells)) if open_cells.size else 0.0
-    return CountPrecision(
-        columns=interval.marginal.clique,
-        cells=interval.estimate.size,
-        margin=margin,
-        share=margin / total,
-        deviation=deviations.get(interval.marginal),
-    )
 
 
 def _describe_drawing(statement: Statement) -> tuple[str, ...]:

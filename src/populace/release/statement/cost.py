@@ -239,31 +239,21 @@ def _describe_mechanism(group: _Group) -> str:
 
 
 def _describe_noise(group: _Group) -> str:
-    if group.step > 1:
-        return _describe_sum_noise(group)
+    """Return how far answers are off: counts in rows, sums in multiples of the most that one row can add to them."""
     if group.verb == "smooth":
         return "scaled to a private smooth bound"
-    if group.lines[0]["what"].startswith(BOUND_QUESTION):
+    if group.step == 1 and group.lines[0]["what"].startswith(BOUND_QUESTION):
         return "logarithm of the bound, with noise"
     counted = [mechanism for mechanism in group.mechanisms if isinstance(mechanism, CountMechanism)]
     if len(counted) < len(group.mechanisms):
         return "exponential mechanism"
-    thresholds = [each.threshold for each in counted if isinstance(each, PartitionSelection)]
-    above = f"; released above {thresholds[-1]} rows" if thresholds else ""
     margins = [margin_of_error(mechanism) for mechanism in counted]
     least, most = min(margins), max(margins)
+    if group.step > 1:
+        ends = dict.fromkeys(f"{end / group.step:.3g}" for end in (least, most))
+        return f"± {' to '.join(ends)} times the largest contribution of one row"
+    thresholds = [each.threshold for each in counted if isinstance(each, PartitionSelection)]
+    above = f"; released above {thresholds[-1]} rows" if thresholds else ""
     if least < most:
         return f"± {least} to {most} rows{above}"
     return f"± {most} {'row' if most == 1 else 'rows'}{above}"
-
-
-def _describe_sum_noise(group: _Group) -> str:
-    """Return how far sums are off, in multiples of the most that one row can add to them."""
-    near = [
-        margin_of_error(mechanism) / group.step
-        for mechanism in group.mechanisms
-        if isinstance(mechanism, DiscreteGaussian | DiscreteLaplace)
-    ]
-    least, most = (f"{end:.3g}" for end in (min(near), max(near)))
-    text = least if least == most else f"{least} to {most}"
-    return f"± {text} times the largest contribution of one row"

@@ -7,7 +7,7 @@ large, the domain was declared wrongly, or it leaves much out; either way whoeve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from populace.core.number_format import format_percent, format_percent_bound
@@ -69,7 +69,8 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     Surely: with Bonferroni's correction over all columns and the number of rows, and with the tails of Laplace noise,
     which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
     """
-    columns = [column for column in measurements.schema.columns.values() if _max_share(column) is not None]
+    limits = {name: _max_share(column) for name, column in measurements.schema.columns.items()}
+    columns = [(measurements.schema.columns[name], most) for name, most in limits.items() if most is not None]
     items = [combine_repeats(same) for same in group_repeats(measurements.items)]
     if not columns or not items:
         return ()
@@ -78,15 +79,10 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
         ((float(i.counts.sum()), _standard_deviation(i, i.counts.size)) for i in items), key=lambda f: f[1]
     )
     most_rows = rows + _laplace_quantile(tail) * deviation
-    tables: dict[str, list[Measurement]] = {}
-    for item in items:
-        for name in item.marginal.clique:
-            tables.setdefault(name, []).append(item)
     found = []
-    for column in columns:
-        seen = _count_outside(column.variables[0], tables)
-        limit, counted = _max_share(column), min(seen, key=lambda each: each[1], default=None)
-        if counted is None or limit is None or rows <= 0:
+    for column, limit in columns:
+        counted = min(_count_outside(column.variables[0], items), key=lambda each: each[1], default=None)
+        if counted is None or rows <= 0:
             continue
         count, deviation = counted
         if count - _laplace_quantile(tail) * deviation > limit * most_rows:
@@ -103,11 +99,11 @@ def _max_share(column: Column) -> float | None:
     return MAX_EXPECTED_SHARE if expected or column.origin is Origin.LEARNT else MAX_UNEXPECTED_SHARE
 
 
-def _count_outside(
-    variable: Column, tables: Mapping[str, Sequence[Measurement]]
-) -> Iterator[tuple[float, float]]:
+def _count_outside(variable: Column, items: Sequence[Measurement]) -> Iterator[tuple[float, float]]:
     """Yield the rows outside a variable's domain by each table that counts them apart, and its standard deviation."""
-    for item in tables.get(variable.name, ()):
+    for item in items:
+        if variable.name not in item.marginal.clique:
+            continue
         grouping, code = item.marginal.grouping(variable.name), variable.other_code
         if grouping is not None:
             code = grouping.groups[code]

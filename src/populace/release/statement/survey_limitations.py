@@ -11,12 +11,8 @@ from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 
 
-def list_survey_limitations(plan: QueryPlan) -> tuple[str, ...]:
-    """Return what nobody may read into estimates, one sentence or two for each."""
-    return tuple(_list_limitations(plan))
-
-
-def _list_limitations(plan: QueryPlan) -> Iterator[str]:
+def list_survey_limitations(plan: QueryPlan) -> Iterator[str]:
+    """Yield what nobody may read into estimates, one sentence or two at a time."""
     design, unit = plan.design, plan.design.schema.unit
     yield _describe_sampling(design)
     if design.sampling is not None:

@@ -216,7 +216,8 @@ class _SyntheticContents(FolderContents):
             fitted["fitted"] = (lambda: check_integer_tables(self.released, self.manifest), unfitted)
         return {**fitted, "redrawn": (self.check_redrawn, skipped), **super().slow_checks}
 
-    def state(self) -> Statement:
+    @cached_property
+    def expected(self) -> Statement:
         rows, manifest = self.statement["total"]["rows"], self.manifest
         return compute_statement(
             self.record,

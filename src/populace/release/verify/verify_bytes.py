@@ -36,7 +36,7 @@ def check_rewritten(
     Texts of the current format have one spelling. Other bytes of older formats, or of a library whose version or
     build may be another, show nothing: they are unknown, unless something that is never written is found.
     """
-    found = {name: _digest(text) for name, text in texts.items()}
+    found = {name: hashlib.sha256(text.encode("utf-8")).hexdigest() for name, text in texts.items()}
     if write is not None:
         found |= _rewrite(write, folder=folder)
     differing = [name for name in sorted(found) if found[name] != manifest.files[name]]
@@ -73,10 +73,6 @@ def check_report(folder: Path, manifest: Manifest, *, build: Callable[[], str], 
     else:
         raise altered_error("report.html is not the report of this folder")
     raise Inconclusive(f"report not rebuilt: {reason}, and here another report is made")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _rewrite(write: Callable[[Path], None], *, folder: Path) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -87,7 +88,8 @@ class EstimateContents(FolderContents):
             "codebook": self.check_codebook,
         }
 
-    def state(self) -> Statement:
+    @cached_property
+    def expected(self) -> Statement:
         return self.found.state(form=self.manifest.number)
 
     def build_report(self) -> str:

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.array_types import Floats, Truth
+from populace.core.array_types import Truth
 from populace.privacy.accounting.interval_arithmetic import bounds, round_down
 from populace.privacy.sensitivity.poststratification import Bin, Binning, smooth_weight_bound
 from populace.privacy.smooth.smooth_noise import SmoothNoise
@@ -29,10 +29,9 @@ from populace.survey.calibration.count_plan import (
     Calibration,
     CountMethod,
     CountPlan,
-    PopulationCount,
 )
 from populace.survey.design.design_parts import ControlTotals
-from populace.survey.estimate_result import Estimate, make_public_row, make_suppressed_row
+from populace.survey.estimate_result import Estimand, Estimate, make_public_row, make_suppressed_row
 from populace.survey.smooth_questions import WeightedQuestion
 from populace.survey.sums import CellWeights, Sum, SumFactor
 from populace.survey.survey_oracle import SurveyOracle
@@ -52,7 +51,7 @@ def answer_count_plan(oracle: SurveyOracle, *, plan: CountPlan) -> tuple[Estimat
     """Return the counts of a plan: those that the totals decide as they are, the others from the sample."""
     asked: Iterator[Estimate] = iter(() if plan.decided else _ask_counts(oracle, plan))
     return tuple(
-        next(asked) if total is None else make_public_row(count.name, float(total), group=count.group)
+        next(asked) if total is None else make_public_row(count.query, float(total), group=count.group)
         for count, total in zip(plan.counts, plan.known, strict=True)
     )
 
@@ -70,7 +69,7 @@ def _ask_counts(oracle: SurveyOracle, plan: CountPlan) -> tuple[Estimate, ...]:
         shrink=float(calibration.shrink),
     )
     if sample.lost:
-        return tuple(make_suppressed_row(count.name, group=count.group) for count in plan.unknown)
+        return tuple(make_suppressed_row(count.query, group=count.group) for count in plan.unknown)
     asking = _CountAsking(oracle=oracle, plan=plan, sample=sample, share=each)
     return tuple(asking.estimate(count) for count in plan.unknown)
 
@@ -119,7 +118,7 @@ class _CountAsking:
         """The share of a count that is one number; the rest is for the table of its sampling error."""
         return self.share * (1 - SAMPLING_ERROR_SHARE)
 
-    def estimate(self, count: PopulationCount) -> Estimate:
+    def estimate(self, count: Estimand) -> Estimate:
         """Ask for one count by the best method, and for the table that tells its sampling error."""
         sample, budget = self.sample, self.plan.budget
         among = sample.table.where(count.where, schema=self.plan.schema)
@@ -127,19 +126,33 @@ class _CountAsking:
         part = self.share if method is CountMethod.TABLE else self.share * SAMPLING_ERROR_SHARE
         table = _ask_table(self.oracle, self.plan, sample.table, where=count.where, share=part)
         found = CalibratedCount(sample=sample, answer=table, among=among)
+        draws = np.zeros(1)
         if method is CountMethod.TABLE:
-            return _make_row(count, found, value=found.value, noise=found.table_noise(), method=method)
-        if method is CountMethod.SUM or smooth is None:
+            value, noise = found.value, found.table_noise()
+        elif smooth is None:
             asked = self._weighted_sum(count, among)
-            noise = budget.sum_noise(self.share - part, sums=1)
-            ((_, answer),) = ask_sums(self.oracle, [([asked], noise)])
-            own = answer.terms(1.0) + found.weight_noise()
-            return _make_row(count, found, value=float(answer.values), noise=own, method=method)
-        question = self._weighted_question(count, beta=smooth.t)
-        value = float(self.oracle.smooth(question, mechanism=smooth, lattice=LATTICE))
-        draws = distribution_draws(smooth.distribution) * (self._guess_bound(smooth.t) / float(smooth.s))
-        noise_of_totals = found.population_noise()
-        return _make_row(count, found, value=value, noise=noise_of_totals, other=draws, method=method)
+            ((_, answer),) = ask_sums(self.oracle, [([asked], budget.sum_noise(self.share - part, sums=1))])
+            value, noise = float(answer.values), answer.terms(1.0) + found.weight_noise()
+        else:
+            question = self._weighted_question(count, beta=smooth.t)
+            value = float(self.oracle.smooth(question, mechanism=smooth, lattice=LATTICE))
+            draws = distribution_draws(smooth.distribution) * (self._guess_bound(smooth.t) / float(smooth.s))
+            noise = found.population_noise()
+        spread = found.spread()
+        wide = half_width(spread, noise=noise, other=draws)
+        moved = f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
+        row = Estimate(
+            query=count.query,
+            group=count.group,
+            estimate=value,
+            sampling_error=math.sqrt(spread.variance),
+            privacy_error=math.sqrt(noise.variance + float(draws.var())),
+            low=value - wide,
+            high=value + wide,
+            degrees=spread.degrees,
+            note=method.value + (moved if sample.shrink else ""),
+        )
+        return row.clip_to(0.0, sample.table.totals.people)
 
     def _choose_method(self, among: Truth) -> tuple[CountMethod, SmoothNoise | None]:
         """Return the method of least noise, as the noisy table that is paid for foretells it, and any smooth noise.
@@ -180,7 +193,7 @@ class _CountAsking:
         ]
         return min(noises, key=lambda noise: noise.standard_deviation * self._guess_bound(noise.t))
 
-    def _weighted_sum(self, count: PopulationCount, among: Truth) -> Sum:
+    def _weighted_sum(self, count: Estimand, among: Truth) -> Sum:
         """Return a count as one sum of the weights that are public by now; rows that cannot count have none."""
         factors, positive = _base_factors(self.plan.calibration)
         weights = np.where(among, self.sample.weights[self.sample.bins], 0.0)
@@ -195,7 +208,7 @@ class _CountAsking:
         """Return the population of each bin, as it is told the barrier."""
         return [_round_exact(total) for total in self.sample.weights * self.sample.fitted.sample]
 
-    def _weighted_question(self, count: PopulationCount, *, beta: Fraction) -> WeightedQuestion:
+    def _weighted_question(self, count: Estimand, *, beta: Fraction) -> WeightedQuestion:
         """Return a count by weights that are made inside the barrier, from populations that are public by now."""
         table, totals = self.sample.table, self._bin_totals()
         groups: list[list[int]] = [[] for _ in totals]
@@ -229,33 +242,3 @@ class _CountAsking:
 def _round_exact(number: float) -> Fraction:
     """Return a weight or a population with few digits: machines that differ in the last ones must ask the same."""
     return round_down(Fraction(number) * (1 + Fraction(1, 2 ** (_WEIGHT_BITS + 1))), bits=_WEIGHT_BITS)
-
-
-def _make_row(
-    count: PopulationCount,
-    found: CalibratedCount,
-    *,
-    value: float,
-    noise: NoiseTerms,
-    other: Floats | None = None,
-    method: CountMethod,
-) -> Estimate:
-    """Put the errors together."""
-    spread = found.spread()
-    wide = half_width(spread, noise=noise, other=other)
-    apart = 0.0 if other is None else float(other.var())
-    note = method.value
-    if found.sample.shrink:
-        note += f"; {notes.SHRINKAGE_MOVED}{found.moved:.6g}{notes.SHRINKAGE_UNCOVERED}"
-    row = Estimate(
-        query=count.name,
-        group=count.group,
-        estimate=value,
-        sampling_error=math.sqrt(spread.variance),
-        privacy_error=math.sqrt(noise.variance + apart),
-        low=value - wide,
-        high=value + wide,
-        degrees=spread.degrees,
-        note=note,
-    )
-    return row.clip_to(0.0, found.sample.table.totals.people)

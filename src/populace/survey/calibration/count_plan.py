@@ -5,10 +5,10 @@ All of it is public, and everything that can be refused is refused here, before 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import cached_property
 
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
@@ -21,7 +21,7 @@ from populace.survey import estimate_notes as notes
 from populace.survey.calibration.contingency_table import ContingencyTable, count_from_totals
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import ControlTotals
-from populace.survey.estimate_result import Group
+from populace.survey.estimate_result import Estimand
 from populace.survey.smooth_questions import BaseWeights
 
 # Of the whole: what all choices of bins take together.
@@ -41,15 +41,6 @@ class CountMethod(Enum):
     SUM = notes.CALIBRATED_SUM
     TABLE = notes.CALIBRATED_TABLE
     SMOOTH = notes.CALIBRATED_ROWS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopulationCount:
-    """How many of the population meet a condition; `group` is that of the query, if it has groups."""
-
-    name: str
-    where: str | None = None
-    group: Group = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,53 +87,38 @@ class Calibration:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CountPlan:
-    """Counts for a share of a budget, and what the totals decide of them.
+    """Counts of a population for a share of a budget; what could not be asked is refused, whichever bins are chosen."""
 
-    `known` has the exact number of each count that the totals decide, and None for the others, which share the budget.
-    """
-
-    counts: tuple[PopulationCount, ...]
+    counts: tuple[Estimand, ...]
     calibration: Calibration
     schema: Schema
     budget: Budget
-    share: Fraction
-    known: tuple[Fraction | None, ...]
+    share: Fraction = Fraction(1)
 
-    @classmethod
-    def of(
-        cls,
-        counts: Sequence[PopulationCount],
-        *,
-        calibration: Calibration,
-        schema: Schema,
-        budget: Budget,
-        share: Fraction = Fraction(1),
-    ) -> CountPlan:
-        """Plan counts, or refuse what could not be asked, whichever bins are chosen."""
-        if not counts:
+    def __post_init__(self) -> None:
+        if not self.counts:
             raise UsageError("no count is asked for.", hint="ask for at least one")
-        controls = calibration.controls
-        finest = ContingencyTable.of(controls, schema=schema)
-        known = [
-            count_from_totals(count.where, finest=finest, controls=controls, schema=schema)
-            for count in counts
-        ]
-        for control in calibration.choices:
-            binnings = control.bin_choice(calibration.base).binnings
+        decided = self.decided
+        for control in self.calibration.choices:
+            binnings = control.bin_choice(self.calibration.base).binnings
             binning_score_sensitivity(binnings, populations=control.populations)
-        plan = cls(
-            counts=tuple(counts),
-            calibration=calibration,
-            schema=schema,
-            budget=budget,
-            share=share,
-            known=tuple(known),
+        if not decided:
+            self._check_noise()
+
+    @cached_property
+    def _finest(self) -> ContingencyTable:
+        return ContingencyTable.of(self.calibration.controls, schema=self.schema)
+
+    @cached_property
+    def known(self) -> tuple[Fraction | None, ...]:
+        """The exact number of each count that the totals decide, and None for the others, which share the budget."""
+        finest, controls = self._finest, self.calibration.controls
+        return tuple(
+            count_from_totals(count.where, finest=finest, controls=controls, schema=self.schema)
+            for count in self.counts
         )
-        if not plan.decided:
-            plan._check_noise(finest)
-        return plan
 
     @property
     def decided(self) -> bool:
@@ -150,7 +126,7 @@ class CountPlan:
         return None not in self.known
 
     @property
-    def unknown(self) -> tuple[PopulationCount, ...]:
+    def unknown(self) -> tuple[Estimand, ...]:
         """The counts that have to be asked for."""
         return tuple(count for count, total in zip(self.counts, self.known, strict=True) if total is None)
 
@@ -182,14 +158,14 @@ class CountPlan:
             )
         return epsilon
 
-    def _check_noise(self, finest: ContingencyTable) -> None:
+    def _check_noise(self) -> None:
         """Refuse noise that could not be drawn.
 
         The fewer cells a table has the less it takes, and the more it has the less is left for counts.
         """
         method, sums = self.calibration.method, 1 + (self.calibration.base.column is not None)
         first, _ = self.split_share(cells=1)
-        _, each = self.split_share(cells=int(finest.possible.sum()))
+        _, each = self.split_share(cells=int(self._finest.possible.sum()))
         least = each if method is CountMethod.TABLE else each * SAMPLING_ERROR_SHARE
         noises = [self.budget.sum_noise(part, sums=sums) for part in (first, least) if part > 0]
         if min(first, least) <= 0 or not all(map(is_drawable, noises)):
@@ -199,7 +175,7 @@ class CountPlan:
             )
         if method is CountMethod.SMOOTH:
             self.smooth_epsilon(each * (1 - SAMPLING_ERROR_SHARE))
-        if finest.totals.people > LIMITS.max_people:
+        if self._finest.totals.people > LIMITS.max_people:
             raise UsageError(
                 "the totals are too large for weighted counts.", hint="give populations in persons"
             )

@@ -8,7 +8,7 @@ then its sampling variance and its privacy noise together, with any software tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from populace.core.array_types import Floats, Ints
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique, Domain, Grouping, Marginal, cell_indices
+from populace.core.marginals import Domain, Marginal, cell_indices
 from populace.inference.fit.raking import max_raking_error
 from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.gls import estimate_gls
@@ -90,11 +90,11 @@ def make_replicate_weights(
     # The variance of one row's factor: another sample, and other rows drawn from the same model.
     left = max(0.0, 1 - sample / table.totals.people)
     spread = rows / sample * left + drawing
-    moves = _NoisePerturbation.of(codes, measurements=measurements, domain=schema.domain, sample=sample)
+    draw = _make_perturbation(codes, measurements=measurements, domain=schema.domain, sample=sample)
     columns = []
     for _ in range(replicates):
         factors = rng.gamma(1 / spread, spread, size=rows) if spread else np.ones(rows)
-        columns.append(_rake_weights(factors * moves.draw(rng), cells, table=table))
+        columns.append(_rake_weights(factors * draw(rng), cells, table=table))
     return ReplicateWeights(weights=weights, replicates=np.stack(columns, axis=1))
 
 
@@ -113,47 +113,32 @@ def _rake_weights(start: Floats, cells: Ints, *, table: ContingencyTable) -> Flo
     return start * ratio.ravel()[cells]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _NoisePerturbation:
-    """The measured tables of synthetic rows, and how other noise would have moved them.
+def _make_perturbation(
+    codes: Codes, *, measurements: Sequence[Measurement], domain: Domain, sample: float
+) -> Callable[[np.random.Generator], Floats]:
+    """Return what draws a factor for each row that moves all measured tables as noise of the same laws would.
 
     Least squares joins tables that overlap, as it did when the rows were made: what it makes of noise alone is a move
     that all tables agree on.
     """
+    seen = common_groupings(measurements)
+    plain, _ = split_coarse_tables(measurements, domain=domain, groupings=seen)
+    order = {name: place for place, name in enumerate(domain)}
+    cliques = {tuple(sorted(each.marginal.clique, key=order.__getitem__)) for each in plain} - {()}
+    largest = [one for one in sorted(cliques) if not any(set(one) < set(two) for two in cliques)]
+    grouped, rows = domain.group(seen.values()), len(next(iter(codes.values())))
+    cells = {
+        clique: cell_indices(Marginal.with_groupings(clique, seen), codes=codes, domain=domain)
+        for clique in largest
+    }
+    tables = {
+        clique: np.bincount(place, minlength=grouped.cells(clique)).astype(np.float64) * (sample / rows)
+        for clique, place in cells.items()
+    }
 
-    measurements: tuple[Measurement, ...]
-    groupings: Mapping[str, Grouping]
-    domain: Domain
-    cells: Mapping[Clique, Ints]
-    tables: Mapping[Clique, Floats]
-    rows: int
-
-    @classmethod
-    def of(
-        cls, codes: Codes, *, measurements: Sequence[Measurement], domain: Domain, sample: float
-    ) -> _NoisePerturbation:
-        seen = common_groupings(measurements)
-        plain, _ = split_coarse_tables(measurements, domain=domain, groupings=seen)
-        order = {name: place for place, name in enumerate(domain)}
-        cliques = {tuple(sorted(each.marginal.clique, key=order.__getitem__)) for each in plain}
-        cliques.discard(())
-        largest = [one for one in sorted(cliques) if not any(set(one) < set(two) for two in cliques)]
-        grouped = domain.group(seen.values())
-        cells = {
-            clique: cell_indices(Marginal.with_groupings(clique, seen), codes=codes, domain=domain)
-            for clique in largest
-        }
-        rows = len(next(iter(codes.values())))
-        tables = {
-            clique: np.bincount(place, minlength=grouped.cells(clique)).astype(np.float64) * (sample / rows)
-            for clique, place in cells.items()
-        }
-        return cls(measurements=plain, groupings=seen, domain=domain, cells=cells, tables=tables, rows=rows)
-
-    def draw(self, rng: np.random.Generator) -> Floats:
-        """Return a factor for each row that moves all tables as noise of the same laws would."""
-        factors = np.ones(self.rows)
-        if not self.cells:
+    def draw(rng: np.random.Generator) -> Floats:
+        factors = np.ones(rows)
+        if not cells:
             return factors
         noise = [
             replace(
@@ -163,17 +148,18 @@ class _NoisePerturbation:
                 ),
                 variance=each.variance * _NOISE_STEPS**2,
             )
-            for each in self.measurements
+            for each in plain
         ]
-        seen = observe(noise, domain=self.domain, groupings=self.groupings)
-        effects = estimate_gls(seen, domain=self.domain.group(self.groupings.values()))
+        effects = estimate_gls(observe(noise, domain=domain, groupings=seen), domain=grouped)
         targets = {}
-        for clique, table in self.tables.items():
+        for clique, table in tables.items():
             moved = table + effects.marginal(clique).ravel() / _NOISE_STEPS
             targets[clique] = np.clip(moved, _MIN_CELL_RATIO * table, _MAX_CELL_RATIO * table)
         for _ in range(_RAKING_ROUNDS):
-            for clique, place in self.cells.items():
+            for clique, place in cells.items():
                 held = np.bincount(place, weights=factors, minlength=len(targets[clique]))
-                share = targets[clique] * (self.rows / max(targets[clique].sum(), 1e-9))
+                share = targets[clique] * (rows / max(targets[clique].sum(), 1e-9))
                 factors = factors * np.divide(share, held, out=np.zeros(len(held)), where=held > 0)[place]
         return factors
+
+    return draw

@@ -10,7 +10,6 @@ Derived and simulated: docs/decisions/imputation.md
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -44,22 +43,18 @@ class ImputationCells:
         """How many rows there are."""
         return float(self.every.values.sum())
 
-    @cached_property
-    def mean(self) -> float:
-        """The mean of all rows, the missing ones as the complete ones of their group."""
-        value = self._value.values
-        return float(self.every.values @ (value / self.known.values)) / self.size
-
-    @property
-    def mean_noise(self) -> NoiseTerms:
-        """The noise of that mean, to first order."""
-        every, known, value = self.every.values, self.known.values, self._value
-        means = value.values / known
-        by_every, by_known = (means - self.mean) / self.size, -every * means / known / self.size
-        noise = self._noise(value, every / known / self.size)
+    def mean_and_noise(self) -> tuple[float, NoiseTerms]:
+        """Return the mean of all rows, the missing ones as the complete ones of their group, and its noise."""
+        if self.value is None:
+            raise TypeError("these cells do not tell the values")
+        every, known, size = self.every.values, self.known.values, self.size
+        means = self.value.values / known
+        mean = float(every @ means) / size
+        by_every, by_known = (means - mean) / size, -every * means / known / size
+        noise = self._noise(self.value, every / known / size)
         if self.every is self.known:
-            return noise + self._noise(self.known, by_every + by_known)
-        return noise + self._noise(self.every, by_every) + self._noise(self.known, by_known)
+            return mean, noise + self._noise(self.known, by_every + by_known)
+        return mean, noise + self._noise(self.every, by_every) + self._noise(self.known, by_known)
 
     def _noise(self, table: NoisySum, weights: Floats) -> NoiseTerms:
         """Return the noise of a weighted sum of groups: every cell of a group has its own."""
@@ -68,12 +63,6 @@ class ImputationCells:
     def _variance(self, table: NoisySum) -> Floats:
         """Return the variance of each group's noise."""
         return self.cut.sizes.astype(np.float64) * table.variance
-
-    @property
-    def _value(self) -> NoisySum:
-        if self.value is None:
-            raise TypeError("these cells do not tell the values")
-        return self.value
 
     def spread(self, mean: float) -> SamplingVariance:
         """Return the variance of an estimate by sampling and imputation together, as noisy sums tell it."""

@@ -22,12 +22,10 @@ from populace.schema.exact_numbers import format_decimal
 from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.estimate_result import Group
+from populace.survey.estimate_result import Estimand, ValueRange
 from populace.survey.imputation.matching_cells import cells_where
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 from populace.survey.sums import Sum, SumFactor
-
-ValueRange = tuple[Fraction, Fraction]
 
 # What is set aside of a budget for the errors of imputed answers: one part of so many and the number of estimates.
 _ERROR_PARTS, _MAX_ERROR_PARTS = 3, 9
@@ -52,20 +50,6 @@ _SUM_WEIGHTS_TO_IMPUTE = dict(zip(CellSum, (2, 2, 3, 4, 6, 1), strict=True))
 _BOUND_WEIGHT = 3
 # A little more than ln 2 is needed: the last digits of ε would buy noise without end.
 _EPSILON_MARGIN = Fraction(1, 2**15)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimand:
-    """One estimate: the mean of the column or, with `between`, the share of rows whose value lies there.
-
-    `that` are the query's own words for it, in which an end may be the first value that lies outside.
-    """
-
-    query: str
-    group: Group = ()
-    where: str | None = None
-    between: ValueRange | None = None
-    that: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

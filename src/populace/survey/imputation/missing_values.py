@@ -15,31 +15,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
-from populace.privacy.sensitivity.nn_imputation import MatchingSpace, Membership, TieBreak, mean_bound
+from populace.privacy.accounting.mechanisms import Noise
+from populace.privacy.sensitivity.nn_imputation import MatchingSpace, TieBreak
 from populace.survey import estimate_notes as notes
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.estimate_result import Estimate, make_suppressed_row
+from populace.survey.estimate_result import Estimand, Estimate, ValueRange, make_suppressed_row
 from populace.survey.imputation.imputation_error import ImputationCells
-from populace.survey.imputation.imputation_plan import (
-    CellSum,
-    CellSumKey,
-    Estimand,
-    ImputationNoise,
-    ImputationPlan,
-    ValueRange,
-)
+from populace.survey.imputation.imputation_plan import CellSum, CellSumKey, ImputationNoise, ImputationPlan
 from populace.survey.imputation.matching_cells import MergedCells, cells_where, merge_small_cells, min_rows
-from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic
+from populace.survey.smooth_questions import ImputedQuestion, ImputedStatistic, imputed_bound
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.linearization import NoisySum, ask_sums
-from populace.survey.variance.smooth_noise_error import ChangedRows, DonorLoad, smooth_noise_draws
+from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, distribution_draws
 
 # Answers are told in so many steps for what one row can add.
 _LATTICE_STEPS = 2**10
@@ -62,34 +55,18 @@ def estimate_missing(
         raise UsageError("no noise is given for the size of a bound.", hint="give that of all questions")
     frequency = ImputedQuestion(statistic=ImputedStatistic.FREQUENCY, donors=plan.donors)
     size = oracle.bound_size(frequency, noise=noise.size)
-    changed = ChangedRows(
-        noisy_size=size, noise=noise.size, most=tables.most_missing, served=tables.served
-    ).draws()
+    changed = tables.draw_changed(size, noise=noise.size)
     found = []
     for (estimand, inside), mechanism in zip(estimands, noise.answers, strict=True):
         question = plan.question(estimand)
-        most, moved = _bound_parts(question)
+        # The bound with no row changed, and what every further one adds.
+        most = imputed_bound(question, 0)
+        moved = imputed_bound(question, 1) - most
         answer = oracle.smooth(question, mechanism=mechanism, lattice=most / _LATTICE_STEPS)
-        draws = smooth_noise_draws(mechanism, changed=changed, most=float(most), moved=float(moved))
+        scales = (float(most) + changed * float(moved)) / float(mechanism.s)
+        draws = scales * distribution_draws(mechanism.distribution)
         found.append(tables.estimate(estimand, inside, filled=(float(answer), draws)))
     return tuple(found)
-
-
-def _bound_parts(question: ImputedQuestion) -> tuple[Fraction, Fraction]:
-    """Return what L₁ = 0 gives as the bound of a question, and what every further one adds."""
-    if question.statistic is ImputedStatistic.FREQUENCY:
-        return Fraction(1), Fraction(1)
-    none, one = (
-        mean_bound(
-            changed,
-            low=question.donors.low,
-            high=question.donors.high,
-            size=question.size,
-            membership=Membership.KNOWN,
-        )
-        for changed in (0, 1)
-    )
-    return none, one - none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,29 +76,26 @@ class _NoisyTables:
     plan: ImputationPlan
     sums: dict[CellSumKey, NoisySum]
 
-    @property
-    def most_missing(self) -> float:
-        """More missing rows than there are, but for noise that happens once in many thousand times."""
-        every, known = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
-        deviation = math.sqrt(every.values.size * (every.variance + known.variance))
-        return max(1.0, float((every.values - known.values).sum()) + 5 * deviation)
-
-    @property
-    def served(self) -> DonorLoad | None:
-        """What counts say of how many incomplete rows one complete row serves, if labels are all that decides."""
+    def draw_changed(self, size: int, *, noise: Noise) -> Floats:
+        """Return draws of how many filled rows may change with one row, from the noisy size of the bound and counts."""
         donors = self.plan.donors
+        every, complete = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
+        known, lost = complete.values, every.values - complete.values
+        variance = every.variance + complete.variance
+        # More missing rows than there are, but for noise that happens once in many thousand times.
+        most = max(1.0, float(lost.sum()) + 5 * math.sqrt(lost.size * variance))
         if donors.ties is not TieBreak.NEXT:
-            return None
-        all_rows, complete = self.sums[CellSum.ALL, None], self.sums[CellSum.KNOWN, None]
-        known, lost = complete.values, all_rows.values - complete.values
+            return changed_rows_draws(size, noise=noise, most=most)
+        # Labels are all that decides how many incomplete rows one complete row serves.
         cut = self._cut(np.ones_like(known, dtype=np.bool_))
-        surely = 10 * math.sqrt(all_rows.variance + complete.variance)
-        return DonorLoad(
+        no_donors = (known < 2 * self._unsure) & (lost > 10 * math.sqrt(variance))
+        served = DonorLoad(
             complete=cut.sums(known),
             incomplete=np.maximum(cut.sums(lost), 0.0),
             donors=donors.k,
-            alone=float(np.max(lost, initial=0.0, where=(known < 2 * self._unsure) & (lost > surely))),
+            alone=float(np.max(lost, initial=0.0, where=no_donors)),
         )
+        return changed_rows_draws(size, noise=noise, most=most, served=served)
 
     def estimate(
         self, estimand: Estimand, inside: Truth, *, filled: tuple[float, Floats] | None = None
@@ -130,33 +104,21 @@ class _NoisyTables:
         plan, cells = self.plan, self._cells(estimand, inside)
         if cells is None:
             return make_suppressed_row(estimand.query, group=estimand.group)
+        # Between these the truth lies, whatever the rows.
+        share = estimand.between is not None
+        low, high = (0.0, 1.0) if share else (float(plan.donors.low), float(plan.donors.high))
         if filled is None:
             note = notes.COMPLETE_CASES if plan.how is MissingHandling.IGNORE else notes.CELL_MEANS
-            return self._make_row(
-                estimand, cells, value=cells.mean, noise=cells.mean_noise, other=None, note=note
-            )
-        answer, draws = filled
-        of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
-        rows = self.sums[CellSum.SIZE, None]
-        size = max(1.0, float(rows.values[of_frame].sum()))
-        low, high = self._possible(estimand)
-        value = min(max(answer / size, low), high)
-        weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
-        noise = NoiseTerms.of(rows.mechanism, weights=weights)
-        return self._make_row(
-            estimand, cells, value=value, noise=noise, other=draws / size, note=notes.NEAREST_DONORS
-        )
-
-    def _make_row(
-        self,
-        estimand: Estimand,
-        cells: ImputationCells,
-        *,
-        value: float,
-        noise: NoiseTerms,
-        other: Floats | None,
-        note: str,
-    ) -> Estimate:
+            (value, noise), other = cells.mean_and_noise(), None
+        else:
+            answer, draws = filled
+            of_frame = cells_where(estimand.where, by=plan.frame, schema=plan.schema)
+            rows = self.sums[CellSum.SIZE, None]
+            size = max(1.0, float(rows.values[of_frame].sum()))
+            value = min(max(answer / size, low), high)
+            weights = np.full(np.count_nonzero(of_frame), rows.step * value / size)
+            noise, other = NoiseTerms.of(rows.mechanism, weights=weights), draws / size
+            note = notes.NEAREST_DONORS
         spread = cells.spread(value)
         sampling, imputation = cells.parts(spread, mean=value)
         width = half_width(spread, noise=noise, other=other)
@@ -174,13 +136,7 @@ class _NoisyTables:
             degrees=spread.degrees,
             note=note if imputation is not None else f"{note}; {notes.IMPUTATION_NOT_ESTIMABLE}",
         )
-        return found.clip_to(*self._possible(estimand))
-
-    def _possible(self, estimand: Estimand) -> tuple[float, float]:
-        """Return between which numbers the truth lies, whatever the rows."""
-        if estimand.between is not None:
-            return 0.0, 1.0
-        return float(self.plan.donors.low), float(self.plan.donors.high)
+        return found.clip_to(low, high)
 
     def _cells(self, estimand: Estimand, inside: Truth) -> ImputationCells | None:
         """Return the joined cells of an estimand, or None where noise does not tell that there are rows."""
@@ -190,6 +146,10 @@ class _NoisyTables:
         if known is None or np.any(known.values < min_rows(cut.sizes, few=self._few, deviation=self._unsure)):
             return None
         every = self._group_sums(CellSum.ALL, None, cut=cut) or known
+        # Which part of the population the rows are.
+        rows = self.sums.get((CellSum.ALL, None), self.sums[CellSum.KNOWN, None]).values.sum()
+        people = math.inf if plan.population is None else float(plan.population)
+        share = min(max(float(rows) / people, 0.0), 1.0)
         return ImputationCells(
             cut=cut,
             every=every,
@@ -197,7 +157,7 @@ class _NoisyTables:
             value=self._group_sums(*value, cut=cut),
             square=None if estimand.between else self._group_sums(CellSum.SQUARE, None, cut=cut),
             donors=plan.donors.k if plan.how is MissingHandling.IMPUTE else None,
-            part=self._share(),
+            part=share,
         )
 
     def _cut(self, inside: Truth) -> MergedCells:
@@ -226,10 +186,3 @@ class _NoisyTables:
         """Return one sum over groups of cells, if it was asked."""
         found = self.sums.get((part, between))
         return None if found is None else replace(found, values=cut.sums(found.values))
-
-    def _share(self) -> float:
-        """Return which part of the population the rows are."""
-        if self.plan.population is None:
-            return 0.0
-        every = self.sums.get((CellSum.ALL, None), self.sums[CellSum.KNOWN, None])
-        return min(max(float(every.values.sum()) / float(self.plan.population), 0.0), 1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
@@ -17,12 +17,12 @@ from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.syntax_tree import And, Comparison, Literal, Name, Operator
 from populace.schema.exact_numbers import format_decimal, parse_number
 from populace.schema.schema import Schema
-from populace.survey.calibration.count_plan import Calibration, CountPlan, PopulationCount
+from populace.survey.calibration.count_plan import Calibration, CountPlan
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
-from populace.survey.estimate_result import Group
-from populace.survey.imputation.imputation_plan import Estimand, ImputationNoise, ImputationPlan, ValueRange
+from populace.survey.estimate_result import Estimand, ValueRange
+from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.queries.sum_questions import SumPlan
 
@@ -95,11 +95,11 @@ class QueryPlan:
         return not twice and (self.counts is None or self.counts.decided)
 
 
-def list_groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | None]]:
-    """Yield the groups of a query, each with the condition that its rows meet, the query's own included.
+def list_estimands(query: Query, schema: Schema) -> Iterator[Estimand]:
+    """Yield one estimand for each group of a query, with the condition that its rows meet, the query's own included.
 
     >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 3})
-    >>> [text for _, text in list_groups(Query(statistic="count", by=("SEX",), where="AGE < 2"), schema)]
+    >>> [each.where for each in list_estimands(Query(statistic="count", by=("SEX",), where="AGE < 2"), schema)]
     ['(AGE < 2) and SEX >= 0 and SEX <= 0', '(AGE < 2) and SEX >= 1 and SEX <= 1']
     """
     texts = [list_group_labels(schema, name) for name in query.by]
@@ -110,7 +110,7 @@ def list_groups(query: Query, schema: Schema) -> Iterator[tuple[Group, str | Non
             *own,
             *(_condition_of_code(schema, name, code) for name, code in zip(query.by, cell, strict=True)),
         ]
-        yield group, " and ".join(parts) or None
+        yield Estimand(query=query.name, group=group, where=" and ".join(parts) or None)
 
 
 def list_group_labels(schema: Schema, name: str) -> tuple[str, ...]:
@@ -180,17 +180,11 @@ def _check_imputable(query: Query, design: Design, filled: Sequence[str]) -> str
 
 def _plan_imputation(name: str, queries: Sequence[Query], design: Design) -> ImputationPlan:
     schema, missing = design.schema, design.missing[name]
-    estimands = [
-        Estimand(
-            query=query.name,
-            group=group,
-            where=where,
-            between=None if query.that is None else _parse_range(query, name, schema),
-            that=query.that,
-        )
-        for query in queries
-        for group, where in list_groups(query, schema)
-    ]
+    estimands = []
+    for query in queries:
+        between = None if query.that is None else _parse_range(query, name, schema)
+        own = list_estimands(query, schema)
+        estimands += [replace(each, between=between, that=query.that) for each in own]
     # One number above 1 counts the population; a share says nothing about it.
     known = design.fpc if isinstance(design.fpc, Fraction) and design.fpc > 1 else None
     return ImputationPlan(
@@ -238,12 +232,8 @@ def _plan_counts(queries: Sequence[Query], design: Design, *, budget: Budget, sh
                 f"{query.place}: a {query.statistic.value} does not go with public totals yet.",
                 hint="ask for counts, or leave the totals out of the design",
             )
-    return CountPlan.of(
-        [
-            PopulationCount(name=query.name, group=group, where=where)
-            for query in queries
-            for group, where in list_groups(query, design.schema)
-        ],
+    return CountPlan(
+        counts=tuple(each for query in queries for each in list_estimands(query, design.schema)),
         calibration=Calibration.of(design),
         schema=design.schema,
         budget=budget,

@@ -78,10 +78,8 @@ class QueryTotals:
     def of(cls, question: SumQuestion, answers: Answers) -> QueryTotals:
         """Return the totals of a query."""
         cells = question.cells
-        parts = tuple(answers[asked] for asked in question.sums)
-        sums = _arrange_answers(question, cells, parts, values=question.values)
-        if question.values is not None:
-            parts *= question.values.levels
+        asked = [answers[each] for each in question.sums]
+        sums, parts = _arrange_answers(question, cells, asked, values=question.values)
         totals = np.einsum("u,ugk->gk", cells.weights, sums)
         here = cells.arrange(np.ones_like(parts[0].values), question.axes)
         weights = cells.weights[:, None] * here.reshape(len(cells.weights), len(totals), -1)[:, :, 0]
@@ -140,10 +138,9 @@ class QueryTotals:
     ) -> SamplingVariance:
         """Compare psus: from their noisy sums, less what the noise adds."""
         question, design = self.question, self.question.design
-        cells, parts = question.psus, [self.answers[each] for each in asked]
-        sums = cells.weights[:, None] * _arrange_answers(question, cells, parts, values=values)[:, group]
-        if values is not None:
-            parts *= values.levels
+        cells, found = question.psus, [self.answers[each] for each in asked]
+        sums, parts = _arrange_answers(question, cells, found, values=values)
+        sums = cells.weights[:, None] * sums[:, group]
         own = cells.weights[:, None] ** 2 * np.array([part.variance for part in parts])
         noise = np.einsum("uk,k->u", own, gradient**2)
         units = SampledUnits.of(design)
@@ -167,13 +164,13 @@ class QueryTotals:
             else StratumFactors(sizes=sizes, unsampled_fraction=np.ones_like(sizes))
         )
         base, values = cells.weights, question.values
-        sums = _arrange_answers(question, cells, self.parts[:1] if values else self.parts, values=values)
+        sums, _ = _arrange_answers(question, cells, self.parts, values=values)
         count, noise = len(gradient), []
         squares = np.zeros((len(base), count, count))
         factors = strata.factors * base**2
         for (one, other), asked in question.products.items():
             part = self.answers[asked]
-            found = _arrange_answers(question, cells, [part], values=values)[:, group]
+            found = _arrange_answers(question, cells, [part], values=values)[0][:, group]
             if values is not None:
                 # Each row has one value: products of two of them are 0.
                 squares[:, np.arange(count), np.arange(count)] = found
@@ -199,19 +196,13 @@ class QueryTotals:
         self, replicates: ReplicateDesign, gradient: Floats, group: int
     ) -> SamplingVariance:
         """Compare replicates, less what the noise of their sums adds."""
-        question, values = self.question, self.question.values
-        cells = DesignUnits.whole(question.design)
-        parts = [[self.answers[asked] for asked in sums] for sums in question.replicate_sums]
-        scores = np.array(
-            [
-                gradient @ _arrange_answers(question, cells, each, values=values).sum(axis=0)[group]
-                for each in parts
-            ]
-        )
-        terms = parts if values is None else [each * values.levels for each in parts]
-        noise = np.array(
-            [sum(part.variance * g**2 for part, g in zip(each, gradient, strict=True)) for each in terms]
-        )
+        question, cells = self.question, DesignUnits.whole(self.question.design)
+        scores, noise = np.zeros((2, len(question.replicate_sums)))
+        for place, asked in enumerate(question.replicate_sums):
+            found = [self.answers[each] for each in asked]
+            sums, parts = _arrange_answers(question, cells, found, values=question.values)
+            scores[place] = gradient @ sums.sum(axis=0)[group]
+            noise[place] = sum(part.variance * g**2 for part, g in zip(parts, gradient, strict=True))
         # The form is quadratic, so independent noise adds the sum of its values at each replicate's noise alone.
         alone = np.diag(np.sqrt(noise))
         bias = replicate_variance(np.zeros(()), replicates=alone, design=replicates).sum()
@@ -236,11 +227,15 @@ def _effective_number(variances: Floats) -> float:
 
 def _arrange_answers(
     question: SumQuestion, cells: DesignUnits, parts: Sequence[NoisySum], *, values: Axis | None
-) -> Floats:
-    """Return answers as units × groups × terms; with `values`, those of one answer are the terms."""
+) -> tuple[Floats, tuple[NoisySum, ...]]:
+    """Return answers as units × groups × terms, and the answer behind each term.
+
+    With `values`, those of one answer are the terms.
+    """
     axes = question.by if values is None else (*question.by, values)
-    held = [cells.arrange(part.values, axes) for part in parts]
     groups = int(np.prod([axis.levels for axis in question.by], dtype=np.int64))
-    if values is not None:
-        return held[0].reshape(len(cells.weights), groups, values.levels)
-    return np.stack([each.reshape(len(cells.weights), groups) for each in held], axis=-1)
+    held = [
+        cells.arrange(part.values, axes).reshape(len(cells.weights), groups, -1)
+        for part in (parts if values is None else parts[:1])
+    ]
+    return np.concatenate(held, axis=-1), tuple(parts) if values is None else (parts[0],) * values.levels

@@ -113,15 +113,6 @@ class SampledRows:
         named = () if self.design.replicates is None else self.design.replicates.columns
         return np.array([self.numbers(name) for name in named])
 
-    def _sum_by_unit(self, terms: Floats) -> Floats:
-        """Return weighted terms (rows × terms) summed by units of the first stage."""
-        weighted = self.weight[:, None] * terms
-        if not self.design.clustered:
-            return weighted
-        found = np.zeros((len(self.design.psu_list), terms.shape[1]))
-        np.add.at(found, self.psu, weighted)
-        return found
-
     def estimate(self, terms: Floats, *, members: Truth, function: Function) -> tuple[Floats, Floats]:
         """Return the numbers of a statistic of one group, whose members have the terms, and their variances."""
         found = function((self.weight @ terms)[None])
@@ -131,10 +122,14 @@ class SampledRows:
             return values, replicate_variance(values, replicates=replicates, design=self.design.replicates)
         present = np.bincount(self.stratum[members], minlength=len(self.units.strata.sizes)) > 0
         units = replace(self.units, strata=replace(self.units.strata, present=present))
-        variance = units.variance(np.einsum("uk,nk->un", self._sum_by_unit(terms), found.gradient[0]))
+        weighted = sums = self.weight[:, None] * terms
+        if self.design.clustered:
+            sums = np.zeros((len(self.design.psu_list), terms.shape[1]))
+            np.add.at(sums, self.psu, weighted)
+        variance = units.variance(np.einsum("uk,nk->un", sums, found.gradient[0]))
         if self.within is not None:
             rows, drawn = self.within
-            scores = (self.weight[:, None] * terms) @ found.gradient[0].T
+            scores = weighted @ found.gradient[0].T
             variance = variance + np.tensordot(rows.strata.factors * drawn, rows.squares(scores), axes=1)
         return values, variance
 

@@ -26,7 +26,7 @@ from populace.privacy.smooth.smooth_distributions import (
     SmoothDistribution,
     Student,
 )
-from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise
+from populace.privacy.smooth.smooth_noise import LN_2
 from populace.survey.variance.confidence_intervals import DRAWS, permute_draws
 
 _GRID_POINTS = 2048
@@ -64,66 +64,50 @@ class DonorLoad:
         return np.where(changed < self.alone, 0.0, found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChangedRows:
-    """What is known of L₁: the noisy size of the bound 1 + L₁, the law of its noise, and the most that L₁ can be.
+def changed_rows_draws(
+    noisy_size: int, *, noise: Noise, most: float, served: DonorLoad | None = None
+) -> Floats:
+    """Return evenly spread draws of what L₁ may be: from the noisy size of the bound 1 + L₁, and the most it can be.
 
     `served` tells what counts make likely; without it, all sizes are equally likely on a scale of logarithms.
+
+    >>> from fractions import Fraction
+    >>> clear = changed_rows_draws(3 * LOG_STEPS, noise=DiscreteLaplace(Fraction(1)), most=100.0)
+    >>> round(float(np.median(clear)), 1)
+    7.0
     """
-
-    noisy_size: int
-    noise: Noise
-    most: float
-    served: DonorLoad | None = None
-
-    def draws(self) -> Floats:
-        """Return evenly spread draws of what L₁ may be.
-
-        >>> from fractions import Fraction
-        >>> clear = ChangedRows(noisy_size=3 * LOG_STEPS, noise=DiscreteLaplace(Fraction(1)), most=100.0)
-        >>> round(float(np.median(clear.draws())), 1)
-        7.0
-        """
-        points = self._points()
-        middle = (points[1:] + points[:-1]) / 2
-        away = np.abs(self.noisy_size - middle * LOG_STEPS / float(LN_2))
-        if isinstance(self.noise, DiscreteLaplace):
-            weight = -away / float(self.noise.scale)
-        else:
-            weight = -(away**2) / (2 * float(self.noise.variance))
-        mass = np.append(0.0, np.cumsum(np.exp(weight - weight.max()) * self._before(points)))
-        even = (np.arange(DRAWS) + 0.5) / DRAWS * mass[-1]
-        found: Floats = np.exp(np.interp(even, mass, points))[permute_draws(_SIZE_PERMUTATION)] - 1
-        return found
-
-    def _points(self) -> Floats:
-        """Return values of ln(1 + L₁) from the least to the most, more of them where the noise puts it."""
-        low, high = math.log(2), math.log(max(3.0, 1 + self.most))
-        centre = min(max(self.noisy_size * float(LN_2) / LOG_STEPS, low), high)
-        span = 40 * math.sqrt(self.noise.variance) * float(LN_2) / LOG_STEPS
-        near = centre + span * np.linspace(-1, 1, _GRID_POINTS) ** 3
-        return np.unique(np.clip(np.append(np.linspace(low, high, _GRID_POINTS), near), low, high))
-
-    def _before(self, points: Floats) -> Floats:
-        """Return how likely each interval between points is, before the size of the bound is heard."""
-        even: Floats = np.diff(points) / (points[-1] - points[0])
-        if self.served is None:
-            return even
-        grid = np.linspace(points[0] - 1, points[-1] + 1, _GRID_POINTS)
-        # A whole number stands for the interval around it.
-        below = self.served.at_most(np.exp(grid) - 1.5)
-        shifts = _LOG_SCALE * np.sign(_SHIFTS) * -np.log1p(-np.abs(_SHIFTS))
-        below = np.mean([np.interp(points + shift, grid, below) for shift in shifts], axis=0)
-        # What lies outside belongs to the ends.
-        below[0], below[-1] = 0.0, 1.0
-        likely: Floats = _COUNTS_WEIGHT * np.diff(below) + (1 - _COUNTS_WEIGHT) * even
-        return likely
-
-
-def smooth_noise_draws(noise: SmoothNoise, *, changed: Floats, most: float, moved: float) -> Floats:
-    """Return evenly spread draws of the noise on an answer with the bound most + L₁·moved, from draws of L₁."""
-    found: Floats = (most + changed * moved) / float(noise.s) * distribution_draws(noise.distribution)
+    # Values of ln(1 + L₁) from the least to the most, more of them where the noise puts it.
+    low, high = math.log(2), math.log(max(3.0, 1 + most))
+    centre = min(max(noisy_size * float(LN_2) / LOG_STEPS, low), high)
+    span = 40 * math.sqrt(noise.variance) * float(LN_2) / LOG_STEPS
+    near = centre + span * np.linspace(-1, 1, _GRID_POINTS) ** 3
+    points = np.unique(np.clip(np.append(np.linspace(low, high, _GRID_POINTS), near), low, high))
+    middle = (points[1:] + points[:-1]) / 2
+    away = np.abs(noisy_size - middle * LOG_STEPS / float(LN_2))
+    if isinstance(noise, DiscreteLaplace):
+        weight = -away / float(noise.scale)
+    else:
+        weight = -(away**2) / (2 * float(noise.variance))
+    mass = np.append(0.0, np.cumsum(np.exp(weight - weight.max()) * _prior(points, served)))
+    even = (np.arange(DRAWS) + 0.5) / DRAWS * mass[-1]
+    found: Floats = np.exp(np.interp(even, mass, points))[permute_draws(_SIZE_PERMUTATION)] - 1
     return found
+
+
+def _prior(points: Floats, served: DonorLoad | None) -> Floats:
+    """Return how likely each interval between points is, before the size of the bound is heard."""
+    even: Floats = np.diff(points) / (points[-1] - points[0])
+    if served is None:
+        return even
+    grid = np.linspace(points[0] - 1, points[-1] + 1, _GRID_POINTS)
+    # A whole number stands for the interval around it.
+    below = served.at_most(np.exp(grid) - 1.5)
+    shifts = _LOG_SCALE * np.sign(_SHIFTS) * -np.log1p(-np.abs(_SHIFTS))
+    below = np.mean([np.interp(points + shift, grid, below) for shift in shifts], axis=0)
+    # What lies outside belongs to the ends.
+    below[0], below[-1] = 0.0, 1.0
+    likely: Floats = _COUNTS_WEIGHT * np.diff(below) + (1 - _COUNTS_WEIGHT) * even
+    return likely
 
 
 @lru_cache(maxsize=64)

@@ -134,6 +134,7 @@ def test_a_miss_counts_by_the_noise_of_counts():
     """½·(share − answer)²·N²/σ²: a miss of one deviation in a cell counts ½, however many rows there are."""
     mixture = GemEstimator(ModelSpace(domain=Domain({"a": 2, "b": 2})))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 100], [300, 200]]), Fraction(64))])
+    mixture.refit(steps=0)
     (answer,) = mixture._answers()
     np.testing.assert_allclose(answer.shares * mixture.total, [[400, 100], [300, 200]])
     missed = answer.shares + 8 / mixture.total
@@ -153,5 +154,6 @@ def test_noise_in_cells_that_a_rule_forbids_is_not_taught():
     rules = Rules(classes=classes, rules=(Rule(text="", clique=("a", "b"), allowed=allowed),))
     mixture = GemEstimator(ModelSpace(domain=Domain({"a": 2, "b": 2}), rules=rules))
     mixture.add([Measurement(Marginal(("a", "b")), np.array([[400, 90], [300, 200]]), Fraction(64))])
+    mixture.refit(steps=0)
     (answer,) = mixture._answers()
     assert (answer.shares > 0).tolist() == allowed.tolist()

@@ -20,6 +20,7 @@ from populace.methods.literature.copula.copula_model import copula_model
 from populace.methods.method import Method, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.selection.measure_batch import measure_all_columns
+from populace.methods.selection.merge_rare_codes import merge_infrequent
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.privacy_loss import Currency
@@ -157,10 +158,9 @@ def _frequent_groups(shares: Table, *, most: int) -> list[int]:
     >>> _frequent_groups(np.array([3.0, 9.0, 1.0, 5.0]), most=3)
     [2, 0, 2, 1]
     """
-    kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
-    groups = np.full(len(shares), len(kept), dtype=np.int64)
-    groups[kept] = np.arange(len(kept))
-    return [int(group) for group in groups]
+    frequent = np.zeros(len(shares), dtype=np.bool_)
+    frequent[np.argsort(-shares, kind="stable")[: most - 1]] = True
+    return merge_infrequent(frequent, np.zeros(len(shares), dtype=np.int64))
 
 
 COPULA = Method(

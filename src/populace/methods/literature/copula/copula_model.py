@@ -9,12 +9,13 @@ from itertools import combinations, groupby
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.core.progress import Progress, silent
 from populace.inference.factor import Table
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.fit_model import fit_model, rake_public_table
-from populace.inference.fit.group_shares import estimate_group_shares
+from populace.inference.fit.round_estimate import estimate_group_shares
 from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, common_groupings, observe
 from populace.inference.graph.junction_tree import split_spanning_forest
@@ -22,7 +23,6 @@ from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
 from populace.methods.literature.copula.correlations import (
-    Floats,
     fit_correlations,
     nearest_correlation_matrix,
     shrink_correlations,

@@ -6,9 +6,8 @@ import math
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from populace.core.array_types import Floats
 
 # Correlations further from 0 are not told apart: tables of so few cells hardly change beyond.
 MAX_CORRELATION = 0.98

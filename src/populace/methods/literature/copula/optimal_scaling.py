@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from populace.core.array_types import Floats
+
 Order = npt.NDArray[np.intp]
 # For each other column: its number, what the pair is beyond independence, and the variance of noise in a cell.
 Residuals = Sequence[tuple[int, Floats, float]]

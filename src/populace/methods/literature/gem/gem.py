@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -12,21 +12,18 @@ import numpy as np
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain
 from populace.core.progress import Progress
-from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import (
     ConstrainedDomain,
     RulePotentials,
     intersect_hard_tables,
 )
 from populace.inference.constraints.support import class_lookups
-from populace.inference.factor import Table, add_potential
-from populace.inference.fit.group_shares import estimate_group_shares
+from populace.inference.factor import Table
 from populace.inference.fit.junction_ipf import fit_junction_ipf
 from populace.inference.fit.objective import Objective
 from populace.inference.fit.projection import project_to_simplex
-from populace.inference.gls.gls import estimate_total
-from populace.inference.gls.observations import Observation, common_groupings, observe
-from populace.inference.graph.propagation import FORBIDDEN
+from populace.inference.fit.round_estimate import RoundEstimate
+from populace.inference.gls.observations import Observation, common_groupings
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace, unused_name
 from populace.measurements.measurements import Measurement
@@ -82,8 +79,8 @@ def measure_gem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple
     )
 
 
-class GemEstimator:
-    """The generator of all measurements so far, on the domain in which grouped columns are seen through their grouping.
+class GemEstimator(RoundEstimate):
+    """The generator of all measurements so far.
 
     Rules and public totals are trained like measurements, as answers that are known. In the model, cells that a rule
     forbids are empty in every component, and what is left is scaled to the totals.
@@ -98,33 +95,15 @@ class GemEstimator:
     """
 
     def __init__(self, space: ModelSpace) -> None:
-        self._space = space
-        self.groupings, self.domain = space.groupings, space.grouped_domain
-        self.total = 1.0
-        self._potentials = RulePotentials(space)
-        self._known = carry_totals(space, allowed=self._potentials.allowed_cells)
-        self._items: list[Measurement] = []
-        self._observed: tuple[Observation, ...] = ()
+        super().__init__(space)
+        self._trained: tuple[Observation, ...] = ()
         self._generator: GeneratorNetwork | None = None
         self._shares: Table = np.ones((1, 1))
 
-    def add(self, measurements: Iterable[Measurement]) -> None:
-        """Take in measurements; they count from the next refit on."""
-        self._items += measurements
-        observed = observe(self._items, domain=self._space.domain, groupings=self.groupings)
-        # A cell in which no row can be holds noise alone.
-        observed = tuple(
-            Observation(o.clique, o.values * self._potentials.allowed_cells(o.clique), o.variance)
-            for o in observed
-        )
-        if self._known.rows is None:
-            self.total = estimate_total(observed, domain=self.domain)
-        else:
-            self.total = max(1.0, float(self._known.rows))
-        self._observed = self._known.add_to_observations(observed, weight=_TOTALS_WEIGHT)
-
     def refit(self, *, steps: int = ROUND_STEPS) -> None:
         """Go on training the generator, with all measurements so far."""
+        self.total = self._estimate_total()
+        self._trained = self._known.add_to_observations(self.observed, weight=_TOTALS_WEIGHT)
         if self._generator is None:
             self._generator = GeneratorNetwork(self._columns(), components=self._max_components())
         self._generator.train([*self._answers(), *self._rule_tables()], rows=self.total, steps=steps)
@@ -133,12 +112,8 @@ class GemEstimator:
     def table(self, clique: Clique) -> Table:
         """Return the expected counts of any columns, as of the last refit; none where no row can be."""
         table = self._fitted_generator.table(self._shares, clique) + _TRACE
-        table *= self._potentials.allowed_cells(clique)
+        table *= self.potentials.allowed_cells(clique)
         return np.asarray(self.total * table / table.sum())
-
-    def tables(self, cliques: Iterable[Clique]) -> dict[Clique, Table]:
-        """Return the expected counts of many cliques."""
-        return {clique: self.table(clique) for clique in cliques}
 
     def fits(self, clique: Clique, *, max_cells: int) -> bool:  # noqa: ARG002 (training takes any table)
         """Say that a table can be taken in: a mixture does not grow."""
@@ -159,25 +134,10 @@ class GemEstimator:
         hard = intersect_hard_tables(structure.hard, self._known.empty)
         if hard or self._known.tables:
             potentials = self._scale_to_columns(potentials, structure=structure)
-        for clique, allowed in hard.items():
-            add_potential(potentials, clique, np.where(allowed, 0.0, FORBIDDEN))
-        model = Model(
-            domain=self._space.domain,
-            groupings=self.groupings,
-            potentials=potentials,
-            total=self.total,
-            hidden={component: generator.components, **structure.hidden},
-            exact=tuple(self._known.tables),
-            within={
-                name: estimate_group_shares(
-                    self._items, grouping, totals=self.table((name,)), known=self._known.codes.get(name)
-                )
-                for name, grouping in self.groupings.items()
-            },
-        )
-        joints = model.propagation.joints(model.beliefs)
-        cliques = [o.clique for o in self._observed if len(o.clique) > 1]
-        return replace(model, targets={clique: self.total * joints.table(clique) for clique in cliques})
+        hidden = {component: generator.components, **structure.hidden}
+        model = self._make_model(potentials, hard=hard, hidden=hidden)
+        cliques = [o.clique for o in self._trained if len(o.clique) > 1]
+        return replace(model, targets={clique: model.grouped_marginal(clique) for clique in cliques})
 
     @property
     def _fitted_generator(self) -> GeneratorNetwork:
@@ -187,7 +147,7 @@ class GemEstimator:
 
     def _columns(self) -> dict[str, Table]:
         """Return the shares of single columns, even where none was measured."""
-        found = {o.clique[0]: o.values for o in self._observed if len(o.clique) == 1}
+        found = {o.clique[0]: o.values for o in self._trained if len(o.clique) == 1}
         even = {name: np.ones(size) for name, size in self.domain.items()}
         return {
             name: project_to_simplex(found.get(name, even[name]), total=self.total) / self.total
@@ -203,14 +163,14 @@ class GemEstimator:
                 weights=self.total**2 / o.variance,
                 noise=_expected_loss(o, total=self.total),
             )
-            for o in self._observed
+            for o in self._trained
             if o.clique
         ]
 
     def _rule_tables(self) -> list[TrainingTable]:
         """Return what rules forbid as answers: classes of codes that no row has together."""
         lookups = class_lookups(self._space)
-        precise = max((float(1 / o.variance.min()) for o in self._observed), default=1.0)
+        precise = max((float(1 / o.variance.min()) for o in self._trained), default=1.0)
         return [
             TrainingTable(
                 clique=rule.clique,

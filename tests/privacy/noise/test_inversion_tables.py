@@ -13,8 +13,7 @@ from flint import arb
 
 from populace.core.errors import PopulaceError, UsageError
 from populace.privacy.accounting.interval_arithmetic import precision
-from populace.privacy.noise import cdf_tables as tables
-from populace.privacy.noise.cdf_tables import Thresholds, build_inversion_table, gaussian_table, laplace_table
+from populace.privacy.noise import table_inversion as tables
 from populace.privacy.noise.distributions import (
     Distribution,
     ExponentialDecay,
@@ -22,6 +21,7 @@ from populace.privacy.noise.distributions import (
     gaussian_distribution,
     laplace_distribution,
 )
+from populace.privacy.noise.table_inversion import Thresholds, build_inversion_table, noise_table
 
 VARIANCES = [
     "1/50",
@@ -80,7 +80,7 @@ def agree(thresholds: Sequence[int], cdf: Sequence[mpmath.mpf], *, bits: int, di
 @pytest.mark.parametrize("text", VARIANCES)
 def test_gaussian_tables(text: str) -> None:
     variance = Fraction(text)
-    table = gaussian_table(variance)
+    table = build_inversion_table(gaussian_distribution(variance))
     cdf = gaussian_cdf(variance, digits=40, low=table.low, high=-table.low - 1)
     assert len(table.thresholds) == len(cdf)
     assert agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
@@ -89,7 +89,7 @@ def test_gaussian_tables(text: str) -> None:
 @pytest.mark.parametrize("text", SCALES)
 def test_laplace_tables(text: str) -> None:
     scale = Fraction(text)
-    table = laplace_table(scale)
+    table = build_inversion_table(laplace_distribution(scale))
     cdf = laplace_cdf(scale, digits=40, low=table.low, high=-table.low - 1)
     assert len(table.thresholds) == len(cdf)
     assert agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
@@ -104,7 +104,7 @@ def test_long_tables(sigma: int) -> None:
 
 
 def test_the_comparison_sees_a_variance_wrong_in_the_17th_digit() -> None:
-    table = gaussian_table(Fraction(9))
+    table = build_inversion_table(gaussian_distribution(Fraction(9)))
     for wrong in (Fraction(9) * (1 - Fraction(1, 10**17)), Fraction(9) * (1 + Fraction(1, 10**17))):
         cdf = gaussian_cdf(wrong, digits=40, low=table.low, high=-table.low - 1)
         assert not agree(table.thresholds.tolist(), cdf, bits=64, digits=40)
@@ -211,7 +211,10 @@ def test_a_table_that_does_not_reach_a_level_reaches_it_at_more_bits() -> None:
 
 def test_tiny_noise_is_not_none() -> None:
     nearly_none = gaussian_distribution(Fraction(1, 10_000))
-    assert gaussian_table(Fraction(1, 10_000)).thresholds.tolist() == [0, 2**64 - 1]
+    assert build_inversion_table(gaussian_distribution(Fraction(1, 10_000))).thresholds.tolist() == [
+        0,
+        2**64 - 1,
+    ]
     assert Thresholds(nearly_none, bits=7_300)[1] > 0  # exp(−5000) is about 2^−7213
 
 
@@ -258,7 +261,11 @@ def test_what_few_guard_bits_leave_open_is_decided_by_more(
 
 
 def test_guides_send_words_where_a_search_would() -> None:
-    for table in (gaussian_table(Fraction(1)), gaussian_table(Fraction(10**4)), laplace_table(Fraction(40))):
+    for table in (
+        build_inversion_table(gaussian_distribution(Fraction(1))),
+        build_inversion_table(gaussian_distribution(Fraction(10**4))),
+        build_inversion_table(laplace_distribution(Fraction(40))),
+    ):
         edges = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
         ends = edges + np.uint64(2**48 - 1)
         settled = table.guide >= 0
@@ -270,20 +277,19 @@ def test_guides_send_words_where_a_search_would() -> None:
 
 
 def test_tables_are_kept() -> None:
-    assert gaussian_table(Fraction(3)) is gaussian_table(Fraction(3))
-    assert gaussian_table.cache_info().maxsize == laplace_table.cache_info().maxsize == 32
-    assert not gaussian_table(Fraction(3)).thresholds.flags.writeable
+    one, other = (noise_table(gaussian_distribution(Fraction(3))) for _ in range(2))
+    assert one is other
+    assert noise_table.cache_info().maxsize == 32
+    assert not one.thresholds.flags.writeable
 
 
-@pytest.mark.parametrize(
-    "distribution", [gaussian_distribution, laplace_distribution, gaussian_table, laplace_table]
-)
+@pytest.mark.parametrize("distribution", [gaussian_distribution, laplace_distribution])
 @pytest.mark.parametrize(
     "wrong", [0, Fraction(-1, 2), 1.0, float("nan"), True, None, "1", 2**80 + 1, Fraction(10**400)]
 )
 def test_wrong_scales_are_refused(distribution: object, wrong: object) -> None:
-    gaussian_table(Fraction(1))
-    laplace_table(Fraction(1))  # kept, and equal to 1.0 and True
+    build_inversion_table(gaussian_distribution(Fraction(1)))
+    build_inversion_table(laplace_distribution(Fraction(1)))  # kept, and equal to 1.0 and True
     with pytest.raises(UsageError):
         distribution(wrong)  # type: ignore[operator]
 
