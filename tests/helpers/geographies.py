@@ -13,7 +13,7 @@ from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.private_table import PrivateTable
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.schema.unit import PrivacyUnit
 
 GEOGRAPHY = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
 OTHER_GEOGRAPHY = Geography.of_paths([("A", "1"), ("B", "2"), ("B", "1")], levels=("county", "tract"))
@@ -22,15 +22,16 @@ ROWS = ((0, 1), (1, 0), (1, 1), (2, 0))
 
 
 def make_schema(*, invariants=("all", "county"), geography=GEOGRAPHY, unit=None) -> Schema:
-    """A schema of a geocode and one column, with the relation that its exact totals need."""
-    within = invariants[-1] if invariants else None
-    relation = Neighbours.REPLACE_WITHIN if within else Neighbours.ADD_REMOVE
-    return Schema(
-        columns={GEOCODE: geography.variable, **Schema.from_sizes({"sex": 2}).columns},
-        unit=unit or PrivacyUnit(name="person", neighbours=relation, within=within),
+    """A schema of a geocode and one column. A unit and an order of levels that no schema can have are forged."""
+    schema = Schema(
+        columns=Schema.from_sizes({"sex": 2}).columns,
+        unit=PrivacyUnit(name="person"),
         geography=geography,
         invariants=tuple(invariants),
     )
+    object.__setattr__(schema, "invariants", tuple(invariants))
+    object.__setattr__(schema, "unit", unit or schema.unit)
+    return schema
 
 
 def make_table(schema: Schema, rows=ROWS, *, engine=MemoryEngine) -> PrivateTable:

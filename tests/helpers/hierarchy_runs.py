@@ -19,7 +19,6 @@ from populace.core.progress import silent
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
-    level_marginal,
     possible_cells,
     require_geography,
 )
@@ -112,7 +111,7 @@ class RehearsalOracle:
     def publish_totals(self, level: str) -> Measurement:
         """Return exact totals of the units of a level."""
         geography = require_geography(self.schema)
-        marginal = level_marginal(geography, geography.spine.levels.index(level), ())
+        marginal = geography.marginal(geography.spine.levels.index(level))
         return Measurement(marginal, self._count(marginal), Fraction(0))
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:

@@ -278,7 +278,7 @@ def test_groupings_lead_from_smallest_units_to_each_level() -> None:
     assert geography.grouping(3) is None
     county = geography.grouping(1)
     assert county is not None
-    assert (county.column, county.groups, county.label) == (GEOCODE, (0, 0, 0, 1, 1, 2), "county")
+    assert (county.column, county.groups, county.level) == (GEOCODE, (0, 0, 0, 1, 1, 2), "county")
     assert geography.unit_ids(1, of_level=2) == ["A", "A", "B", "C"]
 
 

@@ -71,8 +71,6 @@ class Grouping:
 
     column: str
     groups: tuple[int, ...]
-    label: str = ""
-    """What the groups are, where they have a name of their own: the level of a geography."""
 
     def __post_init__(self) -> None:
         found = set(self.groups)
@@ -97,6 +95,13 @@ class Grouping:
     def members(self) -> tuple[npt.NDArray[np.int64], ...]:
         """The codes of each group."""
         return tuple(np.flatnonzero(self.lookup == group) for group in range(self.size))
+
+
+@dataclass(frozen=True, eq=True)
+class LevelGrouping(Grouping):
+    """The smallest units of a geography, grouped into the units of a level that they lie in."""
+
+    level: str
 
 
 @dataclass(frozen=True, eq=True)
@@ -140,8 +145,8 @@ class Marginal:
         return next((g for g in self.groupings if g.column == column), None)
 
     def __str__(self) -> str:
-        labels = {grouping.column: grouping.label for grouping in self.groupings}
-        return " × ".join(labels.get(name) or name for name in self.clique) or "number of rows"
+        levels = {each.column: each.level for each in self.groupings if isinstance(each, LevelGrouping)}
+        return " × ".join(levels.get(name, name) for name in self.clique) or "number of rows"
 
 
 def tabulate(marginal: Marginal, *, codes: Mapping[str, npt.NDArray[Any]], domain: Domain) -> Counts:

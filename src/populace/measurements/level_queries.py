@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from populace.core.errors import ReleaseError
-from populace.core.marginals import Grouping, Marginal
+from populace.core.marginals import Grouping, LevelGrouping, Marginal
 from populace.core.untrusted_files import require_int, require_text
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.schema import Schema
@@ -34,7 +34,8 @@ def place_marginal(marginal: Marginal, geography: Geography) -> tuple[int, Margi
             hint="use measurements together with the schema they were made under",
         )
     # Where every unit has one child, two levels have the same groups.
-    named = [level for level in levels if geography.spine.levels[level] == own.label]
+    name = own.level if isinstance(own, LevelGrouping) else ""
+    named = [level for level in levels if geography.spine.levels[level] == name]
     return (named or levels)[0], Marginal(clique, groupings)
 
 
@@ -60,10 +61,10 @@ def describe_levels(marginals: Iterable[Marginal], geography: Geography) -> str:
     return f"{queries} of {len(levels)} {'level' if len(levels) == 1 else 'levels'} ({', '.join(levels)})"
 
 
-def grouping_to_json(grouping: Grouping, *, schema: Schema) -> dict[str, Any]:
+def grouping_to_json(grouping: Grouping) -> dict[str, Any]:
     """Return a grouping as plain JSON; that of units by the name of their level, for the schema has the rest."""
-    if schema.geography is not None and grouping.label in schema.geography.levels:
-        return {"column": GEOCODE, "level": grouping.label}
+    if isinstance(grouping, LevelGrouping):
+        return {"column": GEOCODE, "level": grouping.level}
     return {"column": grouping.column, "groups": list(grouping.groups)}
 
 

@@ -250,7 +250,7 @@ class Measurements:
             "schema_digest": self.schema.digest,
             "schema": self.schema.to_toml(),
             "record": self.record.to_json(),
-            "groupings": [grouping_to_json(grouping, schema=self.schema) for grouping in groupings],
+            "groupings": [grouping_to_json(grouping) for grouping in groupings],
             "marginals": [
                 {
                     "columns": list(item.marginal.clique),

@@ -33,11 +33,16 @@ def check_method(method: Method, schema: Schema, *, epsilon: Fraction, delta: Fr
             f"the method {method.name!r} needs a geography.",
             hint='declare [geography] with levels = ["county", …] and units = "spine.csv" in the schema',
         )
-    if not method.counts_units and (schema.geography is not None or schema.frequency is not None):
-        declared = "[geography]" if schema.geography is not None else f"frequency = {schema.frequency!r}"
+    declared = {
+        "[geography]": schema.geography,
+        f"frequency = {schema.frequency!r}": schema.frequency,
+        "[[invariants]]": schema.invariants,
+    }
+    strange = [word for word, value in declared.items() if value]
+    if strange and not method.counts_units:
         able = _methods_that(lambda other: other.counts_units)
         raise UsageError(
-            f"the method {method.name!r} has no use for {declared}.",
+            f"the method {method.name!r} has no use for {strange[0]}.",
             hint=f"take it out of the schema, or use {able}",
         )
     if schema.unknown and not method.learns_domains:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from populace.core.array_types import Ints
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
-from populace.core.marginals import Clique, Grouping, Marginal
+from populace.core.marginals import Clique, LevelGrouping, Marginal
 from populace.core.spine import ROOT, Spine, number_paths
 from populace.schema.columns.column import CategoricalColumn, Origin
 from populace.schema.hints import quote_names, suggest
@@ -130,11 +130,11 @@ class Geography:
             found[level] = codes[self.spine.ancestors(number + 1)]
         return found
 
-    def grouping(self, level: int) -> Grouping | None:
+    def grouping(self, level: int) -> LevelGrouping | None:
         """Return the map from smallest units to the units of a level; None for the smallest themselves."""
         if level == len(self.levels):
             return None
-        return Grouping(GEOCODE, tuple(self.spine.ancestors(level).tolist()), label=self.spine.levels[level])
+        return LevelGrouping(GEOCODE, tuple(self.spine.ancestors(level).tolist()), self.spine.levels[level])
 
     def marginal(self, level: int, clique: Clique = ()) -> Marginal:
         """Return the question that counts a clique of columns in every unit of a level.

@@ -134,12 +134,18 @@ class Schema:
 
     def _check_geography(self) -> None:
         """Refuse a geography whose variable has the name of a column, and invariants without levels."""
+        if self.geography is None and set(self.invariants) - {ROOT}:
+            raise SchemaError(
+                "[[invariants]] by a level are declared without a [geography].",
+                hint="declare levels and units; by = [] is the total of the whole table",
+            )
+        levels = self.invariants if self.geography is None else order_levels(self.geography, self.invariants)
+        object.__setattr__(self, "invariants", levels)
+        if levels:
+            # Neighbours agree on exact totals: no unit can come or go.
+            within = replace(self.unit, neighbours=Neighbours.REPLACE_WITHIN, within=levels[-1])
+            object.__setattr__(self, "unit", within)
         if self.geography is None:
-            if self.invariants:
-                raise SchemaError(
-                    "[[invariants]] are declared without a [geography].",
-                    hint='declare levels and units; for the whole table alone, set neighbours = "replace-one"',
-                )
             return
         if GEOCODE in self.columns:
             raise SchemaError(
@@ -151,11 +157,6 @@ class Schema:
                 "[[totals]] are declared beside a [geography].",
                 hint="publish exact totals of levels with [[invariants]]",
             )
-        object.__setattr__(self, "invariants", order_levels(self.geography, self.invariants))
-        if self.invariants:
-            # Neighbours agree on exact totals: no unit can come or go.
-            within = replace(self.unit, neighbours=Neighbours.REPLACE_WITHIN, within=self.invariants[-1])
-            object.__setattr__(self, "unit", within)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.digest == other.digest

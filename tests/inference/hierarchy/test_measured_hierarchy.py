@@ -12,7 +12,6 @@ from populace.core.marginals import Grouping, Marginal
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
     cell_domain,
-    level_marginal,
     possible_cells,
     require_geography,
 )
@@ -56,14 +55,12 @@ def measured(
     for level, truth in enumerate(truth_of(schema)):
         if level in exact:
             totals = truth.sum(axis=(1, 2))
-            items.append(
-                Measurement(level_marginal(geography, level, ()), totals if level else totals[0], Fraction(0))
-            )
+            items.append(Measurement(geography.marginal(level), totals if level else totals[0], Fraction(0)))
         for clique in CLIQUES:
             lost = tuple(1 + place for place, name in enumerate(("sex", "age")) if name not in clique)
             counts = truth.sum(axis=lost) + np.rint(rng.normal(0, variance**0.5, truth.sum(axis=lost).shape))
             counts = counts.astype(np.int64)
-            marginal = level_marginal(geography, level, clique)
+            marginal = geography.marginal(level, clique)
             items.append(Measurement(marginal, counts if level else counts[0], Fraction(variance + level)))
     return items
 

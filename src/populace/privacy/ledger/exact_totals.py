@@ -49,7 +49,10 @@ class ExactTotals:
                     f"exact totals by {within!r} need a geography.",
                     hint="declare its levels with [geography]",
                 )
-            return cls(levels=schema.invariants, partition=_digest_units((), (), rules=""))
+            return cls(
+                levels=schema.invariants,
+                partition=_digest_units((), (), rules="", frequency=schema.frequency),
+            )
         places = [geography.find_level(level, place="[[invariants]]") for level in schema.invariants]
         if places != sorted(set(places)):
             raise SchemaError(
@@ -63,7 +66,8 @@ class ExactTotals:
         moved = last > 0 and any(GEOCODE in rule.clique for rule in schema.rules.rules)
         rules = schema.declared.digest if moved else ""
         return cls(
-            levels=schema.invariants, partition=_digest_units(geography.levels[:last], paths, rules=rules)
+            levels=schema.invariants,
+            partition=_digest_units(geography.levels[:last], paths, rules=rules, frequency=schema.frequency),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -124,5 +128,9 @@ def check_published(totals: PublishedTotals, *, exact: ExactTotals | None, run: 
         )
 
 
-def _digest_units(levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...], *, rules: str) -> str:
-    return hashlib.sha256(canonical_json(["populace partition 1", levels, paths, rules]).encode()).hexdigest()
+def _digest_units(
+    levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...], *, rules: str, frequency: str | None
+) -> str:
+    """Return a digest of what decides which totals are exact: the units, and which column counts them if not rows."""
+    form = canonical_json(["populace partition 1", levels, paths, rules, frequency])
+    return hashlib.sha256(form.encode()).hexdigest()
