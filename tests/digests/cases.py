@@ -101,7 +101,7 @@ def method_case(method: str, table: str) -> None:
         synthesize(make(300, seed=1), schema, out, method=method, **known)
 
 
-for _method in sorted(METHODS):
+for _method in sorted(name for name, value in METHODS.items() if not value.counts_units):
     for _table in ("people", "trips"):
         method_case(_method, _table)
 
@@ -112,6 +112,11 @@ for _method in sorted(METHODS):
 @case("rules")
 def rules(out: Path) -> None:
     synthesize(inputs.people(300, seed=3), inputs.RULES, out)
+
+
+@case("geography")
+def geography(out: Path) -> None:
+    synthesize(inputs.counted_people(), inputs.GEOGRAPHY, out, method="topdown")
 
 
 @case("totals")

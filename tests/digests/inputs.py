@@ -164,6 +164,42 @@ columns = ["age", "work"]
 """
 
 
+GEOGRAPHY = """
+[table]
+dataset = "counted"
+unit = "person"
+frequency = "n"
+[geography]
+levels = ["county", "block"]
+units = ["A|1", "A|2", "B|1", "B|2", "B|3"]
+[[invariants]]
+by = ["county"]
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+other = "m"
+[columns.age]
+kind = "categorical"
+values = ["child", "adult", "old"]
+other = "adult"
+[[zeros]]
+when = "sex == 'm' and age == 'old'"
+"""
+
+
+def counted_people() -> pa.Table:
+    """Rows that stand for several people, one of them off the spine and one that breaks a rule."""
+    return pa.table(
+        {
+            "county": ["A", "A", "A", "B", "B", "B", "C"],
+            "block": ["1", "2", "2", "1", "1", "9", "1"],
+            "sex": ["f", "m", "f", "m", "f", "m", "f"],
+            "age": ["adult", "child", "old", "adult", "adult", "old", "child"],
+            "n": [40, 7, 3, 120, 95, 2, 1],
+        }
+    )
+
+
 def people(rows: int, *, seed: int) -> pa.Table:
     """Return rows with every column that PEOPLE, RULES or LEARN has."""
     rng = np.random.default_rng(seed)

@@ -28,7 +28,7 @@ def test_a_run_gives_what_is_recorded(name: str) -> None:
 
 def test_every_method_and_every_case_is_recorded() -> None:
     assert set(recorded()) == set(CASES)
-    for method in METHODS:
+    for method in (name for name, value in METHODS.items() if not value.counts_units):
         assert {f"method {method} on people", f"method {method} on trips"} <= set(CASES)
 
 

@@ -75,9 +75,9 @@ def test_mst_leaves_independent_columns_alone(tmp_path):
 LAWS = {("histogram-exponential", delta): ExponentialCount for delta in ("0", "1e-6")} | {
     (method, "1e-6"): DiscreteLaplace for method in ("field-groups", "histogram", "stability")
 }
-# Telling rows needs delta.
-WITHOUT_DELTA = sorted({*METHODS} - {"dpsyn", "stability"})
-WITH_DELTA = sorted({*METHODS} - {"dpsyn"})
+# Telling rows needs delta, some methods a public table or a geography.
+WITHOUT_DELTA = sorted({*METHODS} - {"dpsyn", "stability", "topdown"})
+WITH_DELTA = sorted({*METHODS} - {"dpsyn", "topdown"})
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     """
     limits = {name: _max_share(column) for name, column in measurements.schema.columns.items()}
     columns = [(measurements.schema.columns[name], most) for name, most in limits.items() if most is not None]
-    items = [combine_repeats(same) for same in group_repeats(measurements.items)]
+    items = [combine_repeats(same) for same in group_repeats(measurements.noisy_items)]
     if not columns or not items:
         return ()
     tail = MAX_FALSE_WARNING_RATE / (len(columns) + 1)
