@@ -258,7 +258,7 @@ def test_scores_carry_the_noise_that_was_charged(tmp_path, mechanism, scores):
 def test_making_a_table_reads_no_row(monkeypatch):
     from populace.private import private_table as module
 
-    for reader in ("read_codes", "read_rows", "read_tallies"):
+    for reader in ("read_counted_codes", "read_rows", "read_tallies"):
         monkeypatch.setattr(module, reader, lambda *_: pytest.fail("rows were read"))
     PrivateTable.of(pa.table({"who": ["x"], "a": [1], "b": [4]}), schema=SCHEMA)
 

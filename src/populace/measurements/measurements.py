@@ -199,11 +199,6 @@ class Measurements:
             return describe_levels(marginals, self.schema.geography)
         return describe_marginals(marginals)
 
-    @property
-    def noisy_items(self) -> tuple[Measurement, ...]:
-        """The measurements without the totals that are published exactly."""
-        return tuple(item for item in self.items if item.variance)
-
     @cached_property
     def digest(self) -> str:
         """The hash of everything measured and of the record that paid for it; a model names it as its parent."""

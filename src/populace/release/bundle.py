@@ -89,7 +89,7 @@ class Release:
         statement = self.statement
         stamp = f"\n  {statement['stamp']}" if statement["stamp"] else ""
         return (
-            f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} {self._counted}, "
+            f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} {self._count_word}, "
             f"{len(statement['domains'])} columns\n"
             f"  ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']} for one {statement['unit']}{stamp}"
         )
@@ -100,7 +100,7 @@ class Release:
             "ε =": stated["epsilon_exact"],
             "δ =": stated["delta_exact"],
             "for one": stated["unit"],
-            f"{self._counted}:": f"{self._tables}{stated['total']['rows']}",
+            f"{self._count_word}:": f"{self._tables}{stated['total']['rows']}",
         }
         rows = [list(row.values()) for row in self.synthetic.slice(0, 5).to_pylist()]
         title = f"Release of “{stated['dataset']}”"
@@ -112,7 +112,7 @@ class Release:
         return f"{1 + len(self.further)} tables of " if self.further else ""
 
     @property
-    def _counted(self) -> str:
+    def _count_word(self) -> str:
         """What the statement's number of rows is a number of."""
         schema = self.measurements.schema
         return "synthetic rows" if count_column(schema) is None else plural_of(schema.unit.word)

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.inference.constraints.conditional_model import ConditionalModel
-from populace.inference.hierarchy.counts_model import read_counts
 from populace.inference.model import Model
+from populace.methods.topdown.counts_model import read_counts
 from populace.release.table_files import count_column
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.codec.table_codec import TableCodec

@@ -26,7 +26,7 @@ from populace.schema.hints import quote_names
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
-from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.schema.unit import Neighbours, PrivacyUnit, check_frequency
 from populace.schema.unit_facts import UnitFact, check_facts, facts_to_rows, read_facts
 from populace.schema.writer import (
     TomlValue,
@@ -103,7 +103,7 @@ class Schema:
                 f"max_rows is {self.max_rows}.",
                 hint=f"give a whole number of 1 or more, at most {MAX_EXACT_INTEGER}",
             )
-        self._check_frequency()
+        check_frequency(self.frequency, columns=self.columns, unit=self.unit, learnt=self.columns_to_learn)
         self._check_geography()
         object.__setattr__(self, "layout", ColumnLayout(self.columns, geography=self.geography))
         sizes = {name: column.size for name, column in self.variables.items()}
@@ -114,23 +114,6 @@ class Schema:
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
         check_partition(self.partition, least=self.partition_least, step=self.partition_step)
-
-    def _check_frequency(self) -> None:
-        """Refuse what cannot stand beside rows that stand for several units."""
-        if self.frequency is None:
-            return
-        if self.frequency in self.columns or self.unit.id is not None or self.columns_to_learn:
-            beside = (
-                f"the column {self.frequency!r} to release"
-                if self.frequency in self.columns
-                else "an id"
-                if self.unit.id is not None
-                else "columns whose domain is learnt"
-            )
-            raise SchemaError(
-                f"frequency = {self.frequency!r} stands beside {beside}.",
-                hint="a row that stands for n units has no id and only declared columns, and n is no column of its own",
-            )
 
     def _check_geography(self) -> None:
         """Refuse a geography whose variable has the name of a column, and invariants without levels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -95,3 +96,20 @@ class PrivacyUnit:
     def score_shift(self) -> int:
         """How far one unit can move the L1 distance between one marginal and a public estimate."""
         return self.marginal_l1
+
+
+def check_frequency(
+    frequency: str | None, *, columns: Collection[str], unit: PrivacyUnit, learnt: Collection[str]
+) -> None:
+    """Refuse what cannot stand beside a column that says for how many units a row stands."""
+    beside = {
+        f"the column {frequency!r} to release": frequency in columns,
+        "an id": unit.id is not None,
+        "columns whose domain is learnt": bool(learnt),
+    }
+    strange = [word for word, there in beside.items() if there]
+    if frequency is not None and strange:
+        raise SchemaError(
+            f"frequency = {frequency!r} stands beside {strange[0]}.",
+            hint="a row that stands for n units has no id and only declared columns, and n is no column of its own",
+        )

@@ -136,7 +136,7 @@ def test_integer_tables_that_do_not_follow_from_the_measurements_are_found(
     counts[place[0] ^ 1][place[1:]] += 1
     from dataclasses import replace
 
-    from populace.inference.hierarchy.counts_model import build_counts_model
+    from populace.methods.topdown.counts_model import build_counts_model
 
     schema = release.measurements.schema
     model = replace(build_counts_model(counts, schema), measurements_digest=release.measurements.digest)

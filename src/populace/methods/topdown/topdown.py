@@ -9,7 +9,6 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
-from populace.inference.hierarchy.counts_model import build_counts_model
 from populace.inference.hierarchy.hierarchy_estimates import choose_filter
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.measured_hierarchy import (
@@ -24,6 +23,7 @@ from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
 from populace.methods.method import FitInput, Method, WorkloadUse
 from populace.methods.oracle import Oracle
+from populace.methods.topdown.counts_model import build_counts_model
 from populace.methods.topdown.level_budget import LevelBudget, LevelQuery
 from populace.methods.workload import Workload
 from populace.schema.columns.numeric_columns import DecimalColumn

@@ -38,7 +38,7 @@ class AreaTable:
     def format(self) -> str:
         """Return the table as text, columns aligned."""
         cells = [list(row.values()) for row in self.table.to_pylist()]
-        lines = [self.table.column_names, *([*map(_shown, row)] for row in cells)]
+        lines = [self.table.column_names, *([*map(_format_cell, row)] for row in cells)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         names = len(self.by)
         return "\n".join(
@@ -106,5 +106,5 @@ def _check_columns(by: Sequence[str], *, known: Sequence[str]) -> None:
         raise UsageError(f"a column is named twice in {quote_names(by)}.", hint="name each column once")
 
 
-def _shown(value: object) -> str:
+def _format_cell(value: object) -> str:
     return f"{value:.1f}" if isinstance(value, float) else str(value)

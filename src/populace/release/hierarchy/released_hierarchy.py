@@ -11,11 +11,11 @@ import numpy as np
 
 from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Clique, Grouping
-from populace.inference.hierarchy.counts_model import read_counts
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
+from populace.methods.topdown.counts_model import read_counts
 from populace.schema.codec.decoder import code_labels
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.geocodes import Geography

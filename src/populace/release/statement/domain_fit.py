@@ -71,7 +71,8 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     """
     limits = {name: _max_share(column) for name, column in measurements.schema.columns.items()}
     columns = [(measurements.schema.columns[name], most) for name, most in limits.items() if most is not None]
-    items = [combine_repeats(same) for same in group_repeats(measurements.noisy_items)]
+    noisy = [item for item in measurements.items if item.variance]
+    items = [combine_repeats(same) for same in group_repeats(noisy)]
     if not columns or not items:
         return ()
     tail = MAX_FALSE_WARNING_RATE / (len(columns) + 1)

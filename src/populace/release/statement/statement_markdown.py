@@ -101,7 +101,7 @@ def _accuracy(statement: Statement) -> str:
     return "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
 
 
-def _counted(statement: Statement) -> str:
+def _describe_counted_units(statement: Statement) -> str:
     """Return what the number of rows is a number of."""
     total = statement["total"]
     if "column" in total:
@@ -125,7 +125,7 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
         known = statement["public"]
         yield "public table", f"{_escape(known['name'])} (SHA-256 `{_escape(known['digest'])}`)"
     if statement["total"]["origin"] != RowCountOrigin.NONE.value:
-        yield _escape(_counted(statement)), _escape(_rows(statement))
+        yield _escape(_describe_counted_units(statement)), _escape(_rows(statement))
     if "where" in statement:
         yield "only rows where", _escape(statement["where"]["condition"])
     if "implicates" in statement:

@@ -9,8 +9,8 @@ import pytest
 
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Marginal, tabulate
-from populace.inference.hierarchy.counts_model import build_counts_model, read_counts
 from populace.inference.model import Model
+from populace.methods.topdown.counts_model import build_counts_model, read_counts
 from populace.sampling.draw_rows import draw_rows
 from populace.schema.schema import Schema
 from tests.helpers.small_geography import geography_schema
