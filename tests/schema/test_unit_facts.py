@@ -72,3 +72,11 @@ def test_cells_are_those_of_the_condition(tmp_path: Path) -> None:
     schema = _load(tmp_path, "A,1,sex != 'F',,0\n")
     cells = fact_cells(schema.facts[0], layout=schema.layout, domain=schema.domain.__class__({"sex": 2}))
     assert np.array_equal(cells, [False, True])
+
+
+def test_a_structural_zero_cannot_move_rows_to_another_unit() -> None:
+    """Whether a row lies in it must not decide whether a run fails, or which exact total it counts for."""
+    text = SCHEMA.replace('facts = "facts.csv"\n', "")
+    zero = "[[zeros]]\nwhen = \"sex == 'F'\"\nelse = { sex = 'M', county = 'B' }\n"
+    with pytest.raises(SchemaError, match="else names 'county'"):
+        Schema.parse(text + zero)

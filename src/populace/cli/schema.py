@@ -71,6 +71,10 @@ def check(file: Path, json: bool) -> None:
     facts = [f"{len(schema.columns)} columns"]
     facts += [f"{follow} of which follow from others"] if follow else []
     facts += [f"{rules} rule{'s' * (rules > 1)}"] if rules else []
+    if schema.geography is not None:
+        spine = schema.geography.spine
+        units = [f"{spine.units(number)} of {name}" for number, name in enumerate(spine.levels) if number]
+        facts.append(f"units: {', '.join(units)}")
     emit(f"{file}: {', '.join(facts)}, unit {schema.unit.name!r}, no contradiction found")
     for name, values in found["impossible"].items():
         shown = ", ".join(values[:MAX_SHOWN]) + (

@@ -104,6 +104,7 @@ class Schema:
                 hint=f"give a whole number of 1 or more, at most {MAX_EXACT_INTEGER}",
             )
         check_frequency(self.frequency, columns=self.columns, unit=self.unit, learnt=self.columns_to_learn)
+        object.__setattr__(self, "unit", replace(self.unit, frequency=self.frequency))
         self._check_geography()
         object.__setattr__(self, "layout", ColumnLayout(self.columns, geography=self.geography))
         sizes = {name: column.size for name, column in self.variables.items()}

@@ -24,6 +24,7 @@ class PrivacyUnit:
     """The protected unit: its name, how many rows it may have, and the column that identifies it.
 
     `within` is the finest level of a geography whose totals are published exactly; "all" is the whole table.
+    `frequency` is the column that says for how many units a row stands, where that is not one.
 
     >>> PrivacyUnit(name="person").marginal_l2_squared
     1
@@ -38,6 +39,7 @@ class PrivacyUnit:
     id: str | None = None
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     within: str | None = None
+    frequency: str | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.rows <= LIMITS.max_rows_per_unit:

@@ -365,3 +365,18 @@ def test_a_writer_that_dies_leaves_totals_or_none(ledger, monkeypatch):
     assert Ledger.existing(ledger.path).record(run.id).invariants == ()
     run.book_totals("county", what="county")
     assert len(rows(ledger.path)) == len(before) + 1
+
+
+def test_counted_and_uncounted_units_do_not_share_an_account(ledger):
+    """One person more changes n by one: a run that releases n as a column would move by more than it paid for."""
+    counted = Schema.parse(
+        '[table]\nunit = "person"\nfrequency = "n"\n[columns.a]\nkind = "integer"\nmin = 0\nmax = 1'
+    )
+    plain = Schema.parse('[table]\nunit = "person"\n[columns.a]\nkind = "integer"\nmin = 0\nmax = 1')
+    open_account(ledger, Neighbours.ADD_REMOVE)
+    reserve(ledger, counted)
+    reserve(ledger, counted)
+    with pytest.raises(UsageError, match="one person is counted by 'n', in this run one row") as refusal:
+        reserve(ledger, plain)
+    assert "frequency" in refusal.value.hint
+    assert ledger.account("counted").frequency == "n"

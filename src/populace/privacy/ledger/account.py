@@ -29,14 +29,16 @@ class Account:
     """What one dataset may spend, and what its runs have taken of it.
 
     The first run fixes whom the account protects: `unit` is their name, `id` the column whose values tell them
-    apart (None: every row is one of them). It also fixes `within`, the finest level whose totals are exact, and
-    `partition`, a digest of the units of that level. Before that run, all are None.
+    apart (None: every row is one of them), `frequency` the column that counts them where rows stand for several. It
+    also fixes `within`, the finest level whose totals are exact, and `partition`, a digest of the units of that level.
+    Before that run, all are None.
     """
 
     dataset: str
     neighbours: Neighbours
     unit: str | None = None
     id: str | None = None
+    frequency: str | None = None
     within: str | None = None
     partition: str | None = None
     epsilon: Fraction
@@ -74,6 +76,7 @@ class Account:
             "rehearsal": self.rehearsal,
             "runs": list(self.runs),
             "schemas": list(self.schemas),
+            **({"frequency": self.frequency} if self.frequency else {}),
             **({"within": self.within, "partition": self.partition} if self.within else {}),
         }
 
@@ -93,6 +96,7 @@ class Account:
             rehearsal=data["rehearsal"],
             runs=tuple(data["runs"]),
             schemas=tuple(data["schemas"]),
+            frequency=data.get("frequency"),
             within=data.get("within"),
             partition=data.get("partition"),
         )
@@ -193,6 +197,14 @@ def unit_error(account: Account, asked: PrivacyUnit) -> UsageError:
         return UsageError(
             f"the account of {account.dataset!r} protects each {account.unit}, this run each {asked.name}.",
             hint="protect the same unit in every run: guarantees for different units do not add up",
+        )
+    if account.frequency != asked.frequency:
+        earlier, now = (
+            f"counted by {name!r}" if name else "one row" for name in (account.frequency, asked.frequency)
+        )
+        return UsageError(
+            f"in the account of {account.dataset!r} one {account.unit} is {earlier}, in this run {now}.",
+            hint="set the same frequency under [table] in every run: guarantees for different units do not add up",
         )
     wanted = "leave out id" if account.id is None else f'set id = "{account.id}"'
     return UsageError(

@@ -187,7 +187,8 @@ class LedgerState:
         _parse_amount(event.body)
         if record.unit.neighbours is not account.neighbours:
             raise neighbours_error(account, record.unit.neighbours)
-        if account.unit is not None and (account.unit, account.id) != (record.unit.name, record.unit.id):
+        unit = (record.unit.name, record.unit.id, record.unit.frequency)
+        if account.unit is not None and (account.unit, account.id, account.frequency) != unit:
             raise unit_error(account, record.unit)
         check_declared(record.exact, unit=record.unit)
         partition = None if record.exact is None else record.exact.partition
@@ -204,6 +205,7 @@ class LedgerState:
             account,
             unit=record.unit.name,
             id=record.unit.id,
+            frequency=record.unit.frequency,
             within=record.unit.within,
             partition=partition,
             taken_epsilon=account.taken_epsilon + record.epsilon,

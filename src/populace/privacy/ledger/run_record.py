@@ -28,7 +28,7 @@ from populace.privacy.ledger.exact_totals import (
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 # Fields of a reservation that are written only where there is something to say.
-_OPTIONAL_FIELDS = ("keys", "workload", "public", "within", "exact")
+_OPTIONAL_FIELDS = ("keys", "workload", "public", "within", "frequency", "exact")
 # Machines differ in the last digits of a privacy loss distribution: what is kept has so much to spare, in proportion.
 _SLACK = Fraction(1, 10**6)
 _KEPT_DIGITS = 7
@@ -221,6 +221,7 @@ class RunRecord:
             **({"workload": self.workload} if self.workload else {}),
             **({"public": self.public.to_json()} if self.public else {}),
             **({"within": self.unit.within} if self.unit.within else {}),
+            **({"frequency": self.unit.frequency} if self.unit.frequency else {}),
             **({"exact": self.exact.to_json()} if self.exact else {}),
         }
 
@@ -327,6 +328,7 @@ def _parse_reservation(data: Mapping[str, Any]) -> dict[str, Any]:
             id=None if data["id"] is None else str(data["id"]),
             neighbours=Neighbours(data["neighbours"]),
             within=None if data.get("within") is None else str(data["within"]),
+            frequency=None if data.get("frequency") is None else str(data["frequency"]),
         ),
         "method": str(data["method"]),
         "schema_digest": str(data["schema_digest"]),

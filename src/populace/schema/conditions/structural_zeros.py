@@ -132,14 +132,15 @@ def _compile_zero(zero: StructuralZero, layout: ColumnLayout, *, number: int) ->
     replacement = {}
     for name, text in zero.replacement.items():
         column = layout.columns.get(name)
-        if column is None or name in layout.functions or len(column.variables) > 1:
+        level = layout.geography is not None and name in layout.geography.levels
+        if column is None or name in layout.functions or len(column.variables) > 1 or level:
             known = layout.columns if column is None else ()
             raise SchemaError(
                 f"{place}: else names {name!r}, which is no column that is read as it is.",
                 hint=suggest(
                     name,
                     known,
-                    otherwise="give values to columns of the condition that are neither functions nor split",
+                    otherwise="give values to columns of the condition that are neither functions, split nor levels",
                 ),
             )
         code = layout.view(name).scale.code(text)
