@@ -15,6 +15,7 @@ from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.statement.domain_fit import find_out_of_domain
+from populace.release.statement.spine_fit import find_spine_mismatch
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
@@ -74,7 +75,10 @@ class MeasuredContent:
             measured=tuple(dict.fromkeys(item.marginal.clique for item in measurements.items)),
             public_tables=() if public is None else tuple(public.tables),
             released_rows=None if released_rows is None else len(released_rows.counts),
-            outside=tuple(found.text for found in find_out_of_domain(measurements)),
+            outside=(
+                *find_spine_mismatch(measurements),
+                *(found.text for found in find_out_of_domain(measurements)),
+            ),
             levels=tuple(list_level_lines(measurements)),
         )
 
