@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from populace.release.statement.linked_statement import list_released_columns
 from populace.release.statement.statement import Statement
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.columns.column import CategoricalColumn, Column
@@ -19,13 +20,18 @@ def build_codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
 
     It has the format of its statement.
     """
-    outside = {line["column"]: line["outside"] for line in statement["domains"]}
+    outside = [line["outside"] for line in statement["domains"]]
+    columns = zip(list_released_columns(schema), outside, strict=True)
     return {
         "format": f"populace codebook {statement['format'].rpartition(' ')[2]}",
         "stamp": statement["stamp"],
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],
-        "columns": [_entry(column, outside=outside[name]) for name, column in schema.columns.items()],
+        **({"linked": statement["linked"]} if "linked" in statement else {}),
+        "columns": [
+            ({} if table is None else {"table": table}) | _entry(column, outside=text)
+            for (table, column), text in columns
+        ],
         "rules": statement["rules"],
         "schema_digest": schema.digest,
         "schema": schema.to_toml(),

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from populace.inference.constraints.conditional_model import ConditionalModel
 from populace.inference.model import Model
-from populace.sampling.draw_rows import draw_rows
+from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.schema import Schema
 
@@ -49,7 +49,8 @@ def draw_tables(
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> SyntheticRows:
     """Return synthetic rows of a model, decoded chunk by chunk."""
     codec = TableCodec(schema)
-    chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules))
+    sweeps = SWEEPS if schema.linked is None else LINKED_SWEEPS
+    chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules, sweeps=sweeps))
     return _join([SyntheticRows(codec.decode(codes, rng=rng), codec.normalize(codes)) for codes in chunks])
 
 

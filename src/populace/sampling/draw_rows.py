@@ -23,8 +23,9 @@ Codes = npt.NDArray[np.unsignedinteger]
 MAX_TARGET_CELLS = 2**25
 # Rows drawn beside the others, to exchange them for.
 POOL_SIZES = (2**14, 2**18)
-# How often rows are gone through where nothing but moves brings columns together.
-GRADUAL_SWEEPS = 20
+# How often rows are gone through; those of linked tables, of which a tree holds few pairs; and where nothing but moves
+# brings columns together.
+SWEEPS, LINKED_SWEEPS, GRADUAL_SWEEPS = 2, 6, 20
 
 
 def draw_rows(
@@ -34,6 +35,7 @@ def draw_rows(
     rng: np.random.Generator,
     rules: Rules = NO_RULES,
     chunk: int = 2**18,
+    sweeps: int = SWEEPS,
 ) -> Iterator[Mapping[str, Codes]]:
     """Yield exactly `rows` rows as codes per column, in random order, in chunks of at most `chunk` rows.
 
@@ -42,6 +44,7 @@ def draw_rows(
     expectation given that cell's rows, and equals it on average; which row gets which code is a random permutation,
     so columns depend on each other only as the model says. Where the model has targets, cells of rows then move until
     all pairs of columns, and the targets, fit as nearly as whole rows can; no move breaks one of the `rules`.
+    They are gone through `sweeps` times for that.
     The chunk size cuts the result and changes nothing else. Zero rows give one empty chunk.
 
     >>> model = Model(domain=Domain({"a": 2}), groupings={}, potentials={}, total=8.0, within={})
@@ -55,7 +58,7 @@ def draw_rows(
     codes = _draw_groups(model, rows=rows, rng=rng)
     _swap_to_totals(codes, model, rows=rows, rng=rng)
     if model.targets and rows:
-        _fit_rows(codes, model, rules=rules, rng=rng)
+        _fit_rows(codes, model, rules=rules, rng=rng, sweeps=sweeps)
     for name, grouping in model.groupings.items():
         codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
     domain = model.domain
@@ -91,7 +94,9 @@ def _swap_to_totals(codes: dict[str, Codes], model: Model, *, rows: int, rng: np
             return
 
 
-def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator) -> None:
+def _fit_rows(
+    codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator, sweeps: int
+) -> None:
     """Move cells of rows to fit the model's targets, and its own tables of all other pairs as far as memory reaches.
 
     A gradual model knows nothing of pairs but its targets, so that the others are free.
@@ -117,7 +122,7 @@ def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.ra
             rules=rules.rules,
         ),
         fixed={name for clique in model.exact for name in clique},
-        sweeps=GRADUAL_SWEEPS if model.gradual else 2,
+        sweeps=GRADUAL_SWEEPS if model.gradual else sweeps,
         rng=rng,
     )
 

@@ -21,6 +21,13 @@ from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.hints import quote_names
+from populace.schema.linked_reader import (
+    linked_form,
+    linked_to_tables,
+    linked_unit_table,
+    read_linked_tables,
+)
+from populace.schema.linked_tables import LinkedTables
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
@@ -61,6 +68,8 @@ class Schema:
     partition_step: int | None = None
     zeros: tuple[StructuralZero, ...] = ()
     totals: tuple[Totals, ...] = ()
+    linked: LinkedTables | None = None
+    """Two tables of which these columns are the wide rows, one for each unit; None where there is one table."""
     layout: ColumnLayout = field(init=False, repr=False)
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
@@ -143,7 +152,10 @@ class Schema:
     def digest(self) -> str:
         """The SHA-256 of the canonical form: the same for every way to write the same schema."""
         columns = [{"name": name, **column_to_table(column)} for name, column in self.columns.items()]
-        form = canonical_json({"table": self._table(), "columns": columns} | self._rules_and_totals())
+        linked = {} if self.linked is None else {"linked": linked_form(self.linked)}
+        form = canonical_json(
+            {"table": self._table(), "columns": columns} | self._rules_and_totals() | linked
+        )
         return hashlib.sha256(form.encode()).hexdigest()
 
     @classmethod
@@ -172,7 +184,11 @@ class Schema:
                 "[[invariants]] are not supported yet.",
                 hint="declare counts that are public already with [[totals]]",
             )
-        document.allow(("table", "columns", "zeros", "totals"))
+        document.allow(("table", "tables", "columns", "zeros", "totals"))
+        zeros = tuple(_read_zero(each) for each in _tables(document, "zeros"))
+        if "tables" in document:
+            linked = cls(**read_linked_tables(document, zeros=zeros, folder=folder, learnt=learnt))
+            return linked._with_totals(document)
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
@@ -199,10 +215,13 @@ class Schema:
             partition=tuple(table.texts("partition")),
             partition_least=table.integer("partition_least"),
             partition_step=table.integer("partition_step"),
-            zeros=tuple(_read_zero(each) for each in _tables(document, "zeros")),
+            zeros=zeros,
         )
-        totals = [read_totals(each, layout=schema.layout) for each in _tables(document, "totals")]
-        return replace(schema, totals=tuple(totals)) if totals else schema
+        return schema._with_totals(document)
+
+    def _with_totals(self, document: TomlTable) -> Schema:
+        totals = [read_totals(each, layout=self.layout) for each in _tables(document, "totals")]
+        return replace(self, totals=tuple(totals)) if totals else self
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
@@ -216,9 +235,12 @@ class Schema:
     def to_toml(self) -> str:
         """Return the schema as TOML; `parse` gives an equal schema back."""
         tables = [format_table("table", self._table())]
-        for name, column in self.columns.items():
-            tables.append(format_table(format_key("columns", name), column_to_table(column)))
-        for zero in self.zeros:
+        if self.linked is not None:
+            tables += linked_to_tables(self.linked, self.columns)
+        else:
+            for name, column in self.columns.items():
+                tables.append(format_table(format_key("columns", name), column_to_table(column)))
+        for zero in self.zeros if self.linked is None else self.linked.zeros:
             replacement: dict[str, TomlValue] = {"else": dict(zero.replacement)} if zero.replacement else {}
             tables.append(format_table("[zeros]", {"when": zero.when} | replacement))
         tables += [format_totals(totals, layout=self.layout) for totals in self.totals]
@@ -235,7 +257,7 @@ class Schema:
     def _table(self) -> dict[str, TomlValue]:
         table: dict[str, TomlValue | None] = {
             "dataset": self.dataset,
-            **unit_to_table(self.unit),
+            **(unit_to_table(self.unit) if self.linked is None else linked_unit_table(self.unit)),
             "max_rows": self.max_rows,
             "groups": [list(group) for group in self.groups] or None,
             "partition": list(self.partition) or None,

@@ -69,7 +69,16 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     Surely: with Bonferroni's correction over all columns and the number of rows, and with the tails of Laplace noise,
     which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
     """
-    columns = [column for column in measurements.schema.columns.values() if _max_share(column) is not None]
+    linked = measurements.schema.linked
+    # A column of linked tables is told of once: of the first member of each unit.
+    later = (
+        set().union(*(linked.names_at(place).values() for place in linked.places[1:])) if linked else set()
+    )
+    columns = [
+        column
+        for name, column in measurements.schema.columns.items()
+        if _max_share(column) is not None and name not in later
+    ]
     items = [combine_repeats(same) for same in group_repeats(measurements.items)]
     if not columns or not items:
         return ()

@@ -26,6 +26,12 @@ from populace.release.row_selection import (
     warn_of_rare_rows,
 )
 from populace.release.statement.limitations import MeasuredContent, list_limitations, list_omissions
+from populace.release.statement.linked_statement import (
+    LinkedLine,
+    describe_linked,
+    list_released_columns,
+    list_rules,
+)
 from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,
@@ -84,8 +90,12 @@ class DeltaParts(TypedDict):
 
 
 class DomainLine(TypedDict):
-    """The public domain of one column, who vouches for it, and what becomes of values outside it."""
+    """The public domain of one column, who vouches for it, and what becomes of values outside it.
 
+    `table` says in which of two linked tables it is.
+    """
+
+    table: NotRequired[str]
     column: str
     kind: str
     size: int
@@ -121,6 +131,7 @@ class Statement(TypedDict):
     workload: NotRequired[str]
     public: NotRequired[dict[str, str]]
     total: TotalLine
+    linked: NotRequired[LinkedLine]
     where: NotRequired[SelectionLine]
     implicates: NotRequired[ImplicatesLine]
     found: float
@@ -187,11 +198,11 @@ def compute_statement(
             price=str(record.used),
             share=float(record.used / record.cap),
         ),
-        domains=[_domain_line(column, schema=schema) for column in schema.columns.values()],
-        rules=[
-            *(rule.text for rule in schema.rules.rules),
-            *(function.text for function in schema.layout.functions.values()),
+        domains=[
+            _domain_line(column, schema=schema, table=table)
+            for table, column in list_released_columns(schema)
         ],
+        rules=list_rules(schema),
         not_covered=[
             *([f"{REHEARSAL_STAMP}. Nothing here is protected."] if record.rehearsal else []),
             *list_limitations(record, schema, answers=answers),
@@ -200,6 +211,8 @@ def compute_statement(
         ledger_entry=record.digest,
         record=record.to_json(),
     )
+    if schema.linked is not None:
+        statement["linked"] = describe_linked(schema.linked)
     if record.workload is not None:
         statement["workload"] = record.workload
     if record.public is not None:
@@ -242,6 +255,8 @@ def describe_guarantee(statement: Statement) -> str:
     """Return the guarantee in one sentence, in terms as strong as it deserves and no stronger."""
     guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
+    if "linked" in statement:
+        rows = f" with at most {statement['linked']['max_rows']} rows of “{statement['linked']['members']}”"
     unit = f"any one {statement['unit']}{rows}"
     if statement["neighbours"] == Neighbours.REPLACE_ONE.value:
         change = f"had {unit} been replaced by another"
@@ -292,17 +307,21 @@ def _delta_parts(record: RunRecord) -> DeltaParts:
     )
 
 
-def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
+def _domain_line(column: Column, *, schema: Schema, table: str | None) -> DomainLine:
     function = schema.layout.functions.get(column.name)
-    return DomainLine(
+    sources = column.function_of if function is None else function.sources
+    line = DomainLine(
         column=column.name,
         kind=column.kind,
         size=column.size,
         origin=column.origin.value,
         outside="; ".join(_describe_outside(column))
-        if function is None
-        else f"not read: follows from {', '.join(function.sources)}",
+        if not sources
+        else f"not read: follows from {', '.join(sources)}",
     )
+    if table is not None:
+        line["table"] = table
+    return line
 
 
 def _describe_outside(column: Column) -> Iterator[str]:

@@ -17,7 +17,7 @@ from populace.release.statement.statement import RELEASE_FORMAT
 _SENTENCE_KEYS = ("reading", "warnings", "not_covered", "rules")
 # Older words are shorter than so many times those of today.
 _MAX_LENGTH_RATIO = 2
-_TEXT_KEYS = ("total", "where", "implicates")
+_TEXT_KEYS = ("total", "linked", "where", "implicates")
 _COLUMN_KEYS = ("domains", "columns")
 
 
