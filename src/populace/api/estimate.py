@@ -21,7 +21,7 @@ from populace.private.private_table import PrivateTable
 from populace.release.estimates_bundle import Estimates
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.hints import quote_names
-from populace.schema.linked_tables import refuse_linked
+from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries
 from populace.survey.design.design import Design

@@ -37,7 +37,7 @@ from populace.private.capacity import check_capacity
 from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
 from populace.release.table_files import find_frame_library, table_format_like
-from populace.schema.linked_tables import refuse_linked
+from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from itertools import combinations, pairwise
 
 from populace.core.marginals import Clique
-from populace.schema.linked_reader import list_unit_columns
-from populace.schema.linked_tables import LinkedTables
+from populace.schema.linked.linked_reader import list_unit_columns
+from populace.schema.linked.linked_tables import LinkedTables
 from populace.schema.schema import Schema
 
 Layers = tuple[tuple[frozenset[str], ...], ...]

@@ -81,7 +81,7 @@ class Workload:
         return cls.triples(domain)
 
     @classmethod
-    def linked(cls, schema: Schema) -> Workload:
+    def choose_default(cls, schema: Schema) -> Workload:
         """Return what is wanted of linked tables where nobody says; of a single table it is the default."""
         if schema.linked is None:
             return cls.default(schema.domain)
@@ -171,7 +171,7 @@ def resolve_workload(given: Workload | Path | str | None) -> Callable[[Schema], 
     'pairs'
     """
     if given is None:
-        return Workload.linked
+        return Workload.choose_default
     if isinstance(given, Workload):
         return given.for_schema
     if given == "pairs":

@@ -26,7 +26,7 @@ from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.cell_texts import Array
-from populace.schema.linked_tables import refuse_linked
+from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
 _MODE = 0o600

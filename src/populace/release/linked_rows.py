@@ -20,8 +20,8 @@ from populace.release.table_files import read_columns, to_native, write_table
 from populace.schema.codec.decoder import decode_codes
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
-from populace.schema.linked_reader import list_unit_columns
-from populace.schema.linked_tables import LinkedTables
+from populace.schema.linked.linked_reader import list_unit_columns
+from populace.schema.linked.linked_tables import LinkedTables
 from populace.schema.schema import Schema
 
 Integers = npt.NDArray[np.int64]

@@ -21,13 +21,13 @@ from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.hints import quote_names
-from populace.schema.linked_reader import (
+from populace.schema.linked.linked_reader import (
     linked_form,
     linked_to_tables,
     linked_unit_table,
     read_linked_tables,
 )
-from populace.schema.linked_tables import LinkedTables
+from populace.schema.linked.linked_tables import LinkedTables
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals

@@ -30,7 +30,7 @@ def measured(
         Measurements,
         SimpleNamespace(
             items=items,
-            schema=SimpleNamespace(domain=domain, columns={}),
+            schema=SimpleNamespace(linked=None, domain=domain, columns={}),
             record=SimpleNamespace(spends=spends),
         ),
     )
@@ -81,7 +81,7 @@ def test_more_than_half_must_be_lost(
         selection=SimpleNamespace(where="a = 1") if chosen else None,
         synthetic=SimpleNamespace(num_rows=10),
         compared_codes={},
-        measurements=SimpleNamespace(schema=SimpleNamespace(linked=None, columns={}), released_rows=None),
+        measurements=SimpleNamespace(schema=SimpleNamespace(columns={}), released_rows=None),
         intervals=SimpleNamespace(of=lambda: SimpleNamespace(estimate=10.0)),
     )
     note_lost_in_noise(cast(Any, release))

@@ -29,8 +29,8 @@ from populace.schema.codec.split_codes import split_variables
 from populace.schema.conditions.column_layout import ColumnLayout
 from populace.schema.conditions.condition_parser import condition_columns, parse_condition
 from populace.schema.hints import did_you_mean, quote_names
-from populace.schema.linked_reader import list_unit_columns
-from populace.schema.linked_tables import LinkedTables
+from populace.schema.linked.linked_reader import list_unit_columns
+from populace.schema.linked.linked_tables import LinkedTables
 from populace.schema.schema import Schema
 
 Places = npt.NDArray[np.int64]

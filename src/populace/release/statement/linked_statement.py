@@ -6,8 +6,8 @@ from typing import TypedDict
 
 from populace.core.number_format import format_number
 from populace.schema.columns.column import Column
-from populace.schema.linked_reader import list_unit_columns
-from populace.schema.linked_tables import LinkedTables
+from populace.schema.linked.linked_reader import list_unit_columns
+from populace.schema.linked.linked_tables import LinkedTables
 from populace.schema.schema import Schema
 
 

@@ -19,7 +19,7 @@ from populace.schema.conditions import syntax_tree as syntax
 from populace.schema.conditions.condition_parser import condition_columns, parse_condition
 from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.hints import quote_names, suggest
-from populace.schema.place_columns import absent_text, rename_columns
+from populace.schema.linked.place_columns import absent_text, rename_columns
 
 # The name is part of the names of files.
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")

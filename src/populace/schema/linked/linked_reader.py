@@ -10,7 +10,7 @@ from populace.core.errors import SchemaError
 from populace.schema.columns.column import Column
 from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.hints import quote_names
-from populace.schema.linked_tables import LinkedTables
+from populace.schema.linked.linked_tables import LinkedTables
 from populace.schema.reader import read_column
 from populace.schema.toml_table import TomlTable
 from populace.schema.unit import Neighbours, PrivacyUnit
