@@ -132,7 +132,7 @@ def find_shares(release: pp.Release, *, case: Case) -> dict[str, float]:
     """Return the share of the budget that went to counts inside each of the two tables."""
     linked = case.linked
     inside = {
-        linked.units: [{*case.unit_columns, linked.count}],
+        linked.units: [set(case.unit_columns)],
         linked.members: [set(linked.names_at(place).values()) for place in linked.places],
     }
     whole = precision(float(EPSILON))
@@ -318,7 +318,7 @@ def count_violations(case: Case, release: pp.Release, *, persons: int) -> None:
         "person without a household": int((~people[key].isin(homes[key])).sum()),
     }
     print(
-        f"  {len(people):,} persons in {len(homes):,} households: {sum(found.values())} violations of {len(found)} rules"
+        f"  {len(people):,} persons in {len(homes):,} households: {sum(found.values())} of {len(found)} rules broken"
     )
     for rule, count in found.items():
         if count:

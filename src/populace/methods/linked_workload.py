@@ -22,12 +22,14 @@ class LinkedWorkloadConfig:
     docs/decisions/linked-tables.md says what they were compared with.
     """
 
-    units: Fraction = Fraction(4, 3)
+    units: Fraction = Fraction(2)
     """A pair of columns of the units: there are few of them, and each is a table that everybody reads."""
     members: Fraction = Fraction(1)
     """A pair of columns of one member; what is read is the sum over all places."""
+    between: Fraction = Fraction(1)
+    """One column of two members, such as the ages of a couple."""
     across: Fraction = Fraction(1, 6)
-    """A column of the unit and one of a member, or one column of two members: there are very many of them."""
+    """A column of the unit and one of a member: there are very many of them."""
 
 
 CONFIG = LinkedWorkloadConfig()
@@ -39,14 +41,14 @@ def linked_weights(schema: Schema, linked: LinkedTables) -> dict[Clique, Fractio
     They are all pairs inside the table of units and inside one member, all pairs of a unit's column and a member's,
     and of one column of two members: of the first and any other, and of neighbours.
     """
-    units, places = _variables(schema, linked)
+    units, places = list_variables(schema, linked)
     weights: dict[Clique, Fraction] = dict.fromkeys(combinations(units, 2), CONFIG.units)
     for place in places:
         weights |= dict.fromkeys(combinations(place, 2), CONFIG.members)
         weights |= {(unit, name): CONFIG.across for unit in units for name in place}
     beside = [*pairwise(places), *((places[0], place) for place in places[2:])]
     for one, other in beside:
-        weights |= dict.fromkeys(zip(one, other, strict=True), CONFIG.across)
+        weights |= dict.fromkeys(zip(one, other, strict=True), CONFIG.between)
     return weights
 
 
@@ -57,12 +59,12 @@ def column_layers(schema: Schema) -> Layers:
     """
     if schema.linked is None:
         return ()
-    units, places = _variables(schema, schema.linked)
+    units, places = list_variables(schema, schema.linked)
     inside = (frozenset(units), *map(frozenset, places))
     return inside, tuple(frozenset(alike) for alike in zip(*places, strict=True))
 
 
-def _variables(schema: Schema, linked: LinkedTables) -> tuple[list[str], list[list[str]]]:
+def list_variables(schema: Schema, linked: LinkedTables) -> tuple[list[str], list[list[str]]]:
     """Return the variables of the units, with the number of members, and those of each place."""
 
     def behind(names: Sequence[str]) -> list[str]:
