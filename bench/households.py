@@ -3,9 +3,11 @@
     python bench/households.py [--seeds N] [--survey FOLDER] [--persons N]
 
 Alone, a table is synthesized with the same unit and with the share of the budget that it got in the linked run: the
-precision of all counts inside it. Persons alone have up to `max_rows` rows per household. Across the two tables the
-comparison is with independent tables that have no error of their own: the product of the true single distributions.
-Total variation, mean and range over seeds. The survey is read from --survey, the other population is simulated.
+precision of all counts inside it. For households it is shown twice: without the tables of the number of persons, which
+the household table alone does not have, and with them. Persons alone have up to `max_rows` rows per household. Across
+the two tables the comparison is with independent tables that have no error of their own: the product of the true
+single distributions. Total variation, mean and range over seeds; noise is never seeded, so two calls differ. The survey
+is read from --survey, the other population is simulated.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ from populace.simulation.linked_population import simulate_households
 HERE = Path(__file__).resolve().parent
 SURVEY = HERE.parents[1] / "shared" / "data" / "households"
 EPSILON, DELTA = "1", "1e-9"
+# The table of units with the number of members as a column.
+COUNTED = "counted"
 Tables = dict[str, pd.DataFrame]
 
 
@@ -133,6 +137,7 @@ def find_shares(release: pp.Release, *, case: Case) -> dict[str, float]:
     linked = case.linked
     inside = {
         linked.units: [set(case.unit_columns)],
+        COUNTED: [{*case.unit_columns, linked.count}],
         linked.members: [set(linked.names_at(place).values()) for place in linked.places],
     }
     whole = precision(float(EPSILON))
@@ -209,6 +214,10 @@ def compare(case: Case, *, seeds: int, folder: Path) -> list[pp.Release]:
             found.setdefault(f"{table} share", []).append(shares[table])
             alone = run_alone(case, table, epsilon=epsilon_of(shares[table]), seed=seed, folder=folder)
             found.setdefault(f"{table} alone", []).append(mean_pairs(rows, alone, names))
+            if table == linked.units:
+                more = run_alone(case, table, epsilon=epsilon_of(shares[COUNTED]), seed=seed, folder=folder)
+                found.setdefault("counted share", []).append(shares[COUNTED])
+                found.setdefault("counted alone", []).append(mean_pairs(rows, more, names))
             half = run_alone(case, table, epsilon=epsilon_of(0.5), seed=seed, folder=folder)
             found.setdefault(f"{table} half", []).append(mean_pairs(rows, half, names))
         both = join(synthetic, case=case)
@@ -231,6 +240,13 @@ def compare(case: Case, *, seeds: int, folder: Path) -> list[pp.Release]:
             beside=found[f"{table} alone"],
             what="alone with that share",
         )
+        if table == linked.units:
+            show(
+                f"  with the number of persons ({statistics.fmean(found['counted share']):.0%})",
+                found[f"{table} pairs"],
+                beside=found["counted alone"],
+                what="alone with that share",
+            )
         show(f"  {table} alone with half the budget", found[f"{table} half"])
     free = statistics.fmean(distance_from_independence(joined, pair, own=case.unit_columns) for pair in pairs)
     show("all pairs across", found["across"], beside=[free], what="independent")
@@ -318,7 +334,7 @@ def count_violations(case: Case, release: pp.Release, *, persons: int) -> None:
         "person without a household": int((~people[key].isin(homes[key])).sum()),
     }
     print(
-        f"  {len(people):,} persons in {len(homes):,} households: {sum(found.values())} of {len(found)} rules broken"
+        f"  {len(people):,} persons in {len(homes):,} households: {sum(found.values())} violations, {len(found)} rules"
     )
     for rule, count in found.items():
         if count:
