@@ -21,6 +21,7 @@ from populace.private.private_table import PrivateTable
 from populace.release.estimates_bundle import Estimates
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.hints import quote_names
+from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries
 from populace.survey.design.design import Design
@@ -88,6 +89,11 @@ def estimate_request(
 ) -> Estimates:
     """Return the estimates that a request asks for; see `estimate`."""
     schema = request.schema
+    refuse_linked(
+        schema.linked,
+        what="estimates are made of one",
+        hint="give a schema of that table alone; with an id and rows_per_unit it can use the same account",
+    )
     check_domains_declared(schema)
     check_rows_are_units(schema)
     for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):

@@ -37,6 +37,7 @@ from populace.private.capacity import check_capacity
 from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
 from populace.release.table_files import find_frame_library, table_format_like
+from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
 
@@ -82,6 +83,9 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     delta = method.usable_delta(request.delta, epsilon=request.epsilon, unit=schema.unit)
     check_public(method, given=request.public is not None)
     if request.public is not None:
+        refuse_linked(
+            schema.linked, what="a public table is compared with one", hint="leave the public table out"
+        )
         private = {request.dataset, *list_private_datasets(request.ledger)}
         check_not_same_table(request.public, data=data, accounts=private)
     check_method(method, schema, epsilon=request.epsilon, delta=delta)

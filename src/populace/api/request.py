@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -70,6 +71,10 @@ class RunRequest:
         spent, offered = parse_epsilon(epsilon), parse_delta(delta)
         schema = as_schema(schema)
         chosen = None if method is None else find_method(method, schema=schema)
+        if schema.linked is not None and isinstance(data, Mapping):
+            # The table of the units names the account, and says how files are written.
+            first = {name: data[name] for name in (schema.linked.units,) if name in data}
+            data = {**first, **data}
         return cls(
             data=data,
             schema=schema,
@@ -121,6 +126,9 @@ def default_dataset(data: Any) -> str:
 
     Symbolic links are followed, or one file had as many accounts as it has links.
     """
+    if isinstance(data, Mapping):
+        # Linked tables: that of the units is named first.
+        return default_dataset(next(iter(data.values()), None))
     if not isinstance(data, (str, Path)):
         return "table"
     given, real = Path(data), Path(os.path.realpath(data))

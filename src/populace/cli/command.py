@@ -70,7 +70,8 @@ class Option:
             value |= {"action": "append" if self.repeated else "store", "required": self.required}
             parser.add_argument(self.flag, dest=self.parameter, **value)
         else:
-            parser.add_argument(self.parameter, nargs=None if self.required else "?", **value)
+            count = "+" if self.repeated else None if self.required else "?"
+            parser.add_argument(self.parameter, nargs=count, **value)
 
     def _parse(self, text: str) -> Any:
         try:

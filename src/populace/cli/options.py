@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from populace.cli.command import Bundle, Option
+from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
@@ -54,6 +55,12 @@ def choice(*words: str) -> Callable[[str], str]:
 
 
 DATA = Option("DATA", "The private table: a CSV or Parquet file.", Path, required=True)
+TABLES = Option(
+    "DATA",
+    "The private table: a CSV or Parquet file. Of linked tables both, by name: household=FILE person=FILE.",
+    required=True,
+    repeated=True,
+)
 SCHEMA = Option("--schema FILE", "A schema.toml, or a domain.json (column → size).", Path, required=True)
 EPSILON = Option("--epsilon E", "The privacy loss to allow, such as 1, 0.5 or 1/3.", required=True)
 DELTA = Option("--delta D", "The failure probability to allow, such as 1e-9; 0 for pure ε-DP.", required=True)
@@ -124,7 +131,26 @@ def build_run_request(values: Mapping[str, Any]) -> RunRequest:
     """Return what a run is asked for."""
     from populace.api.request import RunRequest
 
-    return RunRequest.of(**values)
+    return RunRequest.of(**{**values, "data": parse_tables(values["data"])})
+
+
+def parse_tables(given: Sequence[str]) -> Path | dict[str, Path]:
+    """Return the file of a table, or the files of linked tables by name.
+
+    >>> parse_tables(["people.csv"]), sorted(parse_tables(["household=h.csv", "person=p.csv"]))
+    (PosixPath('people.csv'), ['household', 'person'])
+    """
+    parts = [each.partition("=") for each in given]
+    # A file whose name has a sign of equality is one table.
+    if len(given) == 1 and (not parts[0][1] or Path(given[0]).exists()):
+        return Path(given[0])
+    named = {name: Path(path) for name, _, path in parts if name and path}
+    if len(named) < len(given):
+        raise UsageError(
+            f"{len(given)} tables are given, and not each by a name of its own.",
+            hint="give one file, or linked tables by name: household=FILE person=FILE",
+        )
+    return named
 
 
 def build_row_request(values: Mapping[str, Any]) -> RowRequest:
@@ -136,7 +162,7 @@ def build_row_request(values: Mapping[str, Any]) -> RowRequest:
 
 RUN_REQUEST = Bundle(
     "request",
-    (DATA, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET),
+    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET),
     build_run_request,
 )
 ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

@@ -38,6 +38,7 @@ def synth(
     Examples:
       populace synth people.csv --schema schema.toml --epsilon 1 --delta 1e-9 --out release
       populace synth adult.parquet --schema domain.json --epsilon 1 --delta 1e-9 --rows 50000 --out release
+      populace synth household=h.csv person=p.csv --schema homes.toml --epsilon 1 --delta 1e-9 --out release
     """
     from populace.api.publish import publish_release
 

@@ -31,6 +31,8 @@ class Limits:
     """Characters of a number: exact arithmetic with millions of digits would hang, and no float is as long."""
     max_rows_per_unit: int = 10**6
     """Rows of one unit: noise grows with them, and beyond a million it hides every table."""
+    max_linked_rows: int = 100
+    """Rows of a linked table that belong to one unit: each is a part of a wide row, whose pairs all cost budget."""
     max_nesting: int = 100
     """Levels of lists and tables in TOML and JSON, and parts of a dotted key: reading them takes time ∝ parts³."""
     max_integer_bits: int = 1024

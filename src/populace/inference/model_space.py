@@ -27,6 +27,8 @@ class ModelSpace:
     rules: Rules = NO_RULES
     totals: tuple[Totals, ...] = ()
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
+    layers: tuple[tuple[frozenset[str], ...], ...] = ()
+    """Sets of columns that belong together, those that do most first: a model holds tables inside one before others."""
 
     @classmethod
     def of(cls, table: Schema | PublicFacts) -> ModelSpace:
@@ -41,6 +43,18 @@ class ModelSpace:
     def grouped_domain(self) -> Domain:
         """The columns, grouped where they are."""
         return self.domain.group(self.groupings.values())
+
+    def layer(self, clique: Iterable[str]) -> int:
+        """Return the number of the first layer that has all columns of a table in one set.
+
+        >>> layers = ((frozenset("ab"),), (frozenset("bc"),))
+        >>> space = ModelSpace(domain=Domain({"a": 2, "b": 2, "c": 2}), layers=layers)
+        >>> space.layer("ab"), space.layer("bc"), space.layer("ac")
+        (0, 1, 2)
+        """
+        columns = set(clique)
+        inside = (n for n, sets in enumerate(self.layers) if any(columns <= each for each in sets))
+        return next(inside, len(self.layers))
 
     @property
     def rows(self) -> float | None:

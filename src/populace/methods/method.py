@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
@@ -14,6 +14,7 @@ from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.linked_workload import column_layers
 from populace.methods.oracle import Oracle
 from populace.methods.workload import WORKLOAD_NAMES, Workload
 from populace.privacy.accounting.budget import Budget
@@ -69,7 +70,7 @@ class FitInput:
     @property
     def space(self) -> ModelSpace:
         """The space of the model."""
-        return ModelSpace.of(self.schema)
+        return replace(ModelSpace.of(self.schema), layers=column_layers(self.schema))
 
 
 def fit_tables(given: FitInput) -> Model:

@@ -16,6 +16,7 @@ from populace.core.errors import ResourceError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.methods.all_marginals import AllMarginals, SmallTriples
+from populace.methods.linked_workload import linked_weights
 from populace.methods.nist2018.query_rounds import (
     ROUND_TABLES,
     QueryRounds,
@@ -81,6 +82,13 @@ class Workload:
     def default(cls, domain: Domain) -> Workload:
         """Return what is wanted where nobody says: pairs and triples."""
         return cls.triples(domain)
+
+    @classmethod
+    def choose_default(cls, schema: Schema) -> Workload:
+        """Return what is wanted of linked tables where nobody says; of a single table it is the default."""
+        if schema.linked is None:
+            return cls.default(schema.domain)
+        return cls(weights=linked_weights(schema, schema.linked)).for_schema(schema)
 
     @classmethod
     def load(cls, path: str | Path, schema: Schema) -> Workload:
@@ -173,7 +181,7 @@ def resolve_workload(given: Workload | Path | str | None) -> Callable[[Schema], 
     'pairs'
     """
     if given is None:
-        return lambda schema: Workload.default(schema.domain)
+        return Workload.choose_default
     if isinstance(given, Workload):
         return given.for_schema
     if given == "pairs":

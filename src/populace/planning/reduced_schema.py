@@ -75,7 +75,7 @@ def reduce_schema(schema: Schema, *, coarse: Mapping[str, int], drop: Collection
         for zero in schema.zeros
         if same.issuperset({*named(parse_condition(zero.when)), *zero.replacement.keys()})
     ]
-    return replace(schema, columns=columns, zeros=tuple(zeros), totals=())
+    return replace(schema, columns=columns, zeros=tuple(zeros), totals=(), linked=None)
 
 
 def restrict_workload(workload: Workload, *, whole: Schema, part: Schema) -> Workload:

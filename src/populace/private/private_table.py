@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 from populace.private.engine import Engine
 from populace.private.engines.memory_engine import MemoryEngine
-from populace.private.read.rows_to_codes import check_header, open_source, read_counted_codes, read_rows
+from populace.private.read.household_source import open_tables
+from populace.private.read.rows_to_codes import check_header, read_counted_codes, read_rows
 from populace.private.read.value_counts import Tally, read_tallies
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
@@ -41,9 +41,10 @@ class PrivateTable:
     def of(cls, data: Any, *, schema: Schema) -> PrivateTable:
         """Return a handle on a file or frame whose header fits the schema.
 
-        `data` is a path to a CSV or Parquet file, or any frame that narwhals understands.
+        `data` is a path to a CSV or Parquet file, or any frame that narwhals understands; of linked
+        tables it is both, by name.
         """
-        source = open_source(Path(data) if isinstance(data, str) else data)
+        source = open_tables(data, schema=schema)
         check_header(source, schema)
         return cls(
             lambda: MemoryEngine(*read_counted_codes(source, schema), domain=schema.domain),

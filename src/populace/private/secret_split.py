@@ -26,6 +26,7 @@ from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.cell_texts import Array
+from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
 _MODE = 0o600
@@ -38,6 +39,7 @@ def split_table(data: Any, *, schema: Schema, split: Split, key: SplitKey) -> tu
     them, so that the order of rows in the file makes no difference to what any piece holds.
     Proof: docs/proofs/partition.md
     """
+    _refuse_linked(schema)
     check_rows_are_units(schema)
     source = open_source(Path(data) if isinstance(data, str) else data)
     check_header(source, schema)
@@ -121,6 +123,7 @@ def write_split_files(
     All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere.
     Proof: docs/proofs/partition.md
     """
+    _refuse_linked(schema)
     id_column = require_id_column(schema)
     source = open_source(data)
     check_header(source, schema)
@@ -168,3 +171,7 @@ def _write(table: pa.Table, path: Path) -> None:
 
 def _csv_line(cells: Iterable[bytes | None]) -> bytes:
     return b",".join(b'"' + (cell or b"").replace(b'"', b'""') + b'"' for cell in cells) + b"\n"
+
+
+def _refuse_linked(schema: Schema) -> None:
+    refuse_linked(schema.linked, what="one table is split at a time", hint="split neither of them")

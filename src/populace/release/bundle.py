@@ -19,13 +19,14 @@ from populace.measurements.measurements import Measurements
 from populace.release.folder.destination import check_empty
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.hierarchy.unit_files import write_unit_files
+from populace.release.linked_rows import read_tables, to_frames, write_tables
 from populace.release.manifest import (
     MANIFEST_FILE,
-    TABLE_FILES,
     Manifest,
     describe_release,
     list_table_files,
     list_versions,
+    name_table_files,
 )
 from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin, RowSelection
@@ -38,9 +39,6 @@ from populace.release.table_files import (
     count_units,
     encode_table,
     parse_table_format,
-    read_table,
-    to_native,
-    write_table,
 )
 from populace.sampling.draw_rows import draw_rows
 
@@ -119,13 +117,23 @@ class Release:
 
     @property
     def table(self) -> Any:
-        """The synthetic rows, as the kind of frame that came in; their types come from the schema."""
-        return to_native(self.synthetic, library=self.library)
+        """The synthetic rows, as the kind of frame that came in; their types come from the schema.
+
+        Those of linked tables are two frames, by the names of their tables.
+        """
+        return self.tables[0]
 
     @property
     def tables(self) -> tuple[Any, ...]:
         """The synthetic rows of every implicate; the first is `table`."""
-        return tuple(to_native(each, library=self.library) for each in (self.synthetic, *self.further))
+        schema = self.measurements.schema
+        every = (self.synthetic, *self.further)
+        return tuple(to_frames(each, schema=schema, library=self.library) for each in every)
+
+    @property
+    def _linked(self) -> tuple[str, ...]:
+        linked = self.measurements.schema.linked
+        return () if linked is None else (linked.units, linked.members)
 
     @cached_property
     def statement(self) -> Statement:
@@ -263,9 +271,10 @@ class Release:
         )
 
         def write(place: Path) -> None:
-            names = list_table_files(f"synthetic.{chosen}", implicates=implicates)
-            for name, table in zip(names, (self.synthetic, *self.further), strict=True):
-                write_table(table, place / name)
+            first = name_table_files(f".{chosen}", linked=self._linked)
+            names = zip(*(list_table_files(name, implicates=implicates) for name in first), strict=True)
+            for files, table in zip(names, (self.synthetic, *self.further), strict=True):
+                write_tables(table, [place / name for name in files], schema=measurements.schema)
             self.model.write_files(place)
             if measurements.schema.geography is None:
                 measurements.save(place, beside=self.intervals.columns())
@@ -283,6 +292,7 @@ class Release:
                 rows_asked=self.rows_asked,
                 selection=self.selection,
                 implicates=implicates,
+                linked=self._linked,
             ),
             record=measurements.record,
             ledger=booked,
@@ -294,8 +304,8 @@ class Release:
         """Read a release folder. It trusts the files; `verify` checks them."""
         folder = Path(folder)
         manifest = Manifest.load(folder)
-        table = next((folder / name for name in TABLE_FILES if name in manifest.files), None)
-        if table is None or manifest.sampling_seed is None:
+        files = manifest.table_files
+        if not files or manifest.sampling_seed is None:
             raise ReleaseError(
                 f"{MANIFEST_FILE} in {folder} lists no synthetic table.",
                 hint="read it with pp.Estimates.load"
@@ -304,8 +314,7 @@ class Release:
             )
         measurements = Measurements.load(folder)
         first, *further = (
-            read_table(folder / name, schema=measurements.schema)
-            for name in list_table_files(table.name, implicates=manifest.implicates)
+            read_tables([folder / name for name in names], schema=measurements.schema) for names in files
         )
         return cls(
             synthetic=first,
@@ -315,5 +324,5 @@ class Release:
             rows_asked=manifest.rows_asked,
             selection=manifest.selection,
             further=tuple(further),
-            format=parse_table_format(table.suffix[1:]),
+            format=parse_table_format(Path(files[0][0]).suffix[1:]),
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from populace.release.statement.statement import LEVEL_KIND, Statement
+from populace.release.statement.domain_lines import LEVEL_KIND
+from populace.release.statement.linked_statement import list_released_columns
+from populace.release.statement.statement import Statement
 from populace.release.table_files import count_column
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.columns.column import CategoricalColumn, Column
@@ -21,41 +23,43 @@ def build_codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
 
     It has the format of its statement.
     """
-    outside = {line["column"]: line["outside"] for line in statement["domains"]}
+    outside = [line["outside"] for line in statement["domains"]]
     return {
         "format": f"populace codebook {statement['format'].rpartition(' ')[2]}",
         "stamp": statement["stamp"],
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],
-        "columns": [*_level_entries(schema, outside=outside), *_entries(schema, outside=outside)],
+        **({"linked": statement["linked"]} if "linked" in statement else {}),
+        "columns": list(_entries(schema, outside=outside)),
         "rules": statement["rules"],
         "schema_digest": schema.digest,
         "schema": schema.to_toml(),
     }
 
 
-def _entries(schema: Schema, *, outside: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    for name, column in schema.declared_columns.items():
-        yield _entry(column, outside=outside[name])
+def _entries(schema: Schema, *, outside: Sequence[str]) -> Iterator[dict[str, Any]]:
+    geography = schema.geography
+    for (table, column), text in zip(list_released_columns(schema), outside, strict=True):
+        if geography is not None and column.name in geography.levels:
+            units = geography.spine.units(geography.spine.levels.index(column.name))
+            yield _level_entry(column, units=units, outside=text)
+        else:
+            yield ({} if table is None else {"table": table}) | _entry(column, outside=text)
     if (counted := count_column(schema)) is not None:
         yield {"name": counted, "kind": "count", "type": "int64", "of": schema.unit.word, "min": 1}
 
 
-def _level_entries(schema: Schema, *, outside: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the columns of a geography; the ids of its units stand in the schema, and there alone."""
-    if (geography := schema.geography) is None:
-        return
-    for number, name in enumerate(geography.levels, start=1):
-        column = schema.columns[name]
-        yield {
-            "name": name,
-            "kind": LEVEL_KIND,
-            "type": str(arrow_type(column)),
-            "origin": column.origin.value,
-            "units": geography.spine.units(number),
-            "values": "units under [geography] of the schema",
-            "outside": outside[name],
-        }
+def _level_entry(column: Column, *, units: int, outside: str) -> dict[str, Any]:
+    """Return a column of a geography; the ids of its units stand in the schema, and there alone."""
+    return {
+        "name": column.name,
+        "kind": LEVEL_KIND,
+        "type": str(arrow_type(column)),
+        "origin": column.origin.value,
+        "units": units,
+        "values": "units under [geography] of the schema",
+        "outside": outside,
+    }
 
 
 def _entry(column: Column, *, outside: str) -> dict[str, Any]:

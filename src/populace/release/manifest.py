@@ -11,7 +11,7 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -41,6 +41,7 @@ from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic
 
 MANIFEST_FILE = "manifest.json"
 
+TABLE_SUFFIXES = (".csv", ".parquet")
 TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
 REQUIRED_FILES = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
 OPTIONAL_FILES = (*TABLE_FILES, "report.html")
@@ -51,6 +52,7 @@ ESTIMATE_FILES = ("estimates.csv", "estimates.json")
 REQUIRED_ESTIMATE_FILES = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
 
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
+_TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")
 _ARITHMETIC = re.compile(r"[0-9a-f]{16}")
 
 Digests = Mapping[str, str]
@@ -70,6 +72,8 @@ class Manifest:
     rows_asked: int | None = None
     selection: RowSelection | None = None
     implicates: int = 1
+    linked: tuple[str, ...] = ()
+    """The names of linked tables, each in files of its own; none where there is one table."""
     drawing: int | None = None
     """The version of the rules by which rows are drawn; None in the first format, and where there are no rows."""
     arithmetic: str | None = None
@@ -87,6 +91,16 @@ class Manifest:
         """Whether the folder holds tables of the levels of a geography beside its rows."""
         return any(name in self.files for name in HIERARCHY_FILES)
 
+    @property
+    def table_files(self) -> list[tuple[str, ...]]:
+        """The files of the synthetic rows, for each implicate; none where no table is listed."""
+        for suffix in TABLE_SUFFIXES:
+            first = name_table_files(suffix, linked=self.linked)
+            if first[0] in self.files:
+                further = [list_table_files(name, implicates=self.implicates) for name in first]
+                return list(zip(*further, strict=True))
+        return []
+
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain JSON values."""
         drawn = {"drawing": self.drawing, "arithmetic": self.arithmetic}
@@ -100,6 +114,7 @@ class Manifest:
             "where": None if self.selection is None else self.selection.where,
             "share": None if self.selection is None else self.selection.share,
             "implicates": self.implicates,
+            **({"linked": list(self.linked)} if self.linked else {}),
             **(drawn if self.number > 1 else {}),
             "versions": dict(self.versions),
             "parents": {name: dict(digests) for name, digests in self.parents.items()},
@@ -143,6 +158,7 @@ class Manifest:
             else RowSelection(where=require_text(where), share=_parse_share(saved["share"])),
             # Older releases hold all rows of the model, once.
             implicates=require_int(saved.get("implicates", 1)),
+            linked=tuple(_parse_shape(_TABLE_NAME, name) for name in saved.get("linked", ())),
             drawing=_parse_unless_none(require_int, drawn["drawing"]),
             arithmetic=_parse_unless_none(partial(_parse_shape, _ARITHMETIC), drawn["arithmetic"]),
             versions={name: _parse_shape(_VERSION, saved["versions"][name]) for name in list_versions()},
@@ -195,6 +211,15 @@ def _no_manifest(folder: Path) -> ReleaseError:
     )
 
 
+def name_table_files(suffix: str, *, linked: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of the files of a synthetic table, or of linked ones.
+
+    >>> name_table_files(".csv"), name_table_files(".csv", linked=("household", "person"))
+    (('synthetic.csv',), ('synthetic-household.csv', 'synthetic-person.csv'))
+    """
+    return tuple(f"synthetic-{name}{suffix}" for name in linked) or (f"synthetic{suffix}",)
+
+
 def list_table_files(table: str, *, implicates: int) -> list[str]:
     """Return the names of the files of all implicates, given that of the first.
 
@@ -213,20 +238,22 @@ def describe_release(
     rows_asked: int | None,
     selection: RowSelection | None = None,
     implicates: int = 1,
+    linked: Sequence[str] = (),
 ) -> Manifest:
     """Return the manifest of a folder that holds everything but its manifest."""
     files = digest_files(folder)
-    table = next(name for name in TABLE_FILES if name in files)
+    suffix = next(each for each in TABLE_SUFFIXES if name_table_files(each, linked=linked)[0] in files)
     return Manifest(
         stamp=statement["stamp"],
         dataset=statement["dataset"],
         command=write_synth_command(
-            statement, seed=seed, rows_asked=rows_asked, table_format=Path(table).suffix[1:]
+            statement, seed=seed, rows_asked=rows_asked, table_format=suffix[1:], linked=linked
         ),
         sampling_seed=seed,
         rows_asked=rows_asked,
         selection=selection,
         implicates=implicates,
+        linked=tuple(linked),
         drawing=DRAWING_RULES,
         arithmetic=digest_arithmetic(),
         versions=list_versions(),
@@ -278,9 +305,17 @@ def link_parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
     }
 
 
-def write_synth_command(statement: Statement, *, seed: int, rows_asked: int | None, table_format: str) -> str:
+def write_synth_command(
+    statement: Statement,
+    *,
+    seed: int,
+    rows_asked: int | None,
+    table_format: str,
+    linked: Sequence[str] = (),
+) -> str:
     """Return the command that would make such a release, with words in place of paths."""
-    words = ["populace", "synth", "DATA", "--schema", "FILE", "--method", statement["method"]]
+    data = [f"{name}=DATA" for name in linked] or ["DATA"]
+    words = ["populace", "synth", *data, "--schema", "FILE", "--method", statement["method"]]
     if "workload" in statement:
         words += ["--workload", statement["workload"] if statement["workload"] in WORKLOADS else "FILE"]
     if "public" in statement:

@@ -19,7 +19,8 @@ from populace.inference.constraints.conditional_model import ConditionalModel
 from populace.inference.model import Model
 from populace.methods.topdown.counts_model import read_counts
 from populace.release.table_files import count_column
-from populace.sampling.draw_rows import draw_rows
+from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
+from populace.sampling.swap_members import MemberBlock
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
@@ -54,7 +55,9 @@ def draw_tables(
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> SyntheticRows:
     """Return synthetic rows of a model, decoded chunk by chunk."""
     codec = TableCodec(schema)
-    chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules))
+    sweeps = SWEEPS if schema.linked is None else LINKED_SWEEPS
+    blocks = list_member_blocks(schema)
+    chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules, sweeps=sweeps, blocks=blocks))
     return _join([SyntheticRows(codec.decode(codes, rng=rng), codec.normalize(codes)) for codes in chunks])
 
 
@@ -71,6 +74,25 @@ def count_table(schema: Schema, model: Model, *, rng: np.random.Generator) -> Sy
     return SyntheticRows(
         table.append_column(str(count_column(schema)), pa.array(counts.ravel()[places])), codes
     )
+
+
+def list_member_blocks(schema: Schema) -> list[MemberBlock]:
+    """Return the columns of the members in each place of linked tables; none of a single table."""
+    linked = schema.linked
+    if linked is None:
+        return []
+    # A column that every member has says best whether there is one.
+    telling = sorted(linked.columns, key=lambda name: linked.columns[name].universe is not None)
+    first = next(name for name in telling if not linked.columns[name].function_of)
+    blocks = []
+    for place in linked.places:
+        names = linked.names_at(place)
+        parts = [part.name for name in names.values() for part in schema.columns[name].variables]
+        column = schema.columns[names[first]].variables[0]
+        blocks.append(
+            MemberBlock(columns=frozenset(parts), column=column.name, absent=column.outside_code or 0)
+        )
+    return blocks
 
 
 def draw_conditioned_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -18,7 +19,7 @@ from populace.core.errors import ReleaseError, UsageError
 from populace.core.untrusted_files import altered_error, open_regular, read_parquet, refuse_parse_errors
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
-from populace.schema.columns.column import CategoricalColumn
+from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.schema import Schema
 
 
@@ -46,6 +47,9 @@ def table_format_like(data: object) -> TableFormat:
     >>> table_format_like("people.csv").value, table_format_like("people.parquet").value, table_format_like(None).value
     ('csv', 'parquet', 'csv')
     """
+    if isinstance(data, Mapping):
+        # Linked tables are written alike: as the first of them.
+        return table_format_like(next(iter(data.values()), None))
     if isinstance(data, str | Path):
         return TableFormat.PARQUET if Path(data).suffix.lower() in (".parquet", ".pq") else TableFormat.CSV
     return TableFormat.CSV if data is None else TableFormat.PARQUET
@@ -57,6 +61,8 @@ def find_frame_library(data: object) -> str:
     >>> find_frame_library("people.csv")
     'pyarrow'
     """
+    if isinstance(data, Mapping):
+        return find_frame_library(next(iter(data.values()), None))
     if data is None or isinstance(data, str | Path):
         return "pyarrow"
     import narwhals as nw
@@ -97,13 +103,6 @@ def count_units(table: pa.Table, *, schema: Schema) -> int:
     return table.num_rows if name is None else int(pyarrow.compute.sum(table[name]).as_py() or 0)
 
 
-def table_types(schema: Schema) -> dict[str, pa.DataType]:
-    """Return the columns of a synthetic table, in order, with their types."""
-    types = {name: arrow_type(column) for name, column in schema.columns.items()}
-    counted = count_column(schema)
-    return types if counted is None else types | {counted: pa.int64()}
-
-
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table as its file name says; equal tables give equal bytes."""
     table = table.replace_schema_metadata(None)
@@ -134,11 +133,18 @@ def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
     """Read a synthetic table in the types of its schema."""
+    return read_columns(path, schema.columns, counted=count_column(schema))
+
+
+def read_columns(path: Path, columns: Mapping[str, Column], *, counted: str | None = None) -> pa.Table:
+    """Read a synthetic table in the types of its columns; `counted` says for how many units a row stands."""
     if not os.path.lexists(path):
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
         )
-    types = table_types(schema)
+    types = {name: arrow_type(column) for name, column in columns.items()}
+    if counted is not None:
+        types[counted] = pa.int64()
     if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
         table = _read_parquet(path, types)
     else:
@@ -150,7 +156,9 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
         with open_regular(path) as file, refuse_parse_errors(path.name):
             table = pyarrow.csv.read_csv(
                 file,
-                read_options=pyarrow.csv.ReadOptions(block_size=max(2**20, _max_row_bytes(schema))),
+                read_options=pyarrow.csv.ReadOptions(
+                    block_size=max(2**20, _max_row_bytes(columns, counted=counted))
+                ),
                 parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
                 convert_options=convert,
             )
@@ -159,10 +167,10 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
     return table.combine_chunks()
 
 
-def _max_row_bytes(schema: Schema) -> int:
+def _max_row_bytes(columns: Mapping[str, Column], *, counted: str | None) -> int:
     """Return how many bytes a row of a CSV file or its header may have at most; a reader's block holds one or more."""
-    longest = 64 + 3 * len(count_column(schema) or "")
-    for name, column in schema.columns.items():
+    longest = 64 + 3 * len(counted or "")
+    for name, column in columns.items():
         declared = column.values if isinstance(column, CategoricalColumn) else ()
         texts = (name, *declared, *column.specials)
         # All its quotation marks are doubled, and it is quoted; numbers and moments are short.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -14,6 +15,7 @@ from populace.inference.constraints.support import class_lookups
 from populace.inference.factor import Table, sum_onto
 from populace.inference.model import Model
 from populace.sampling.fit_rows import MAX_TARGET_COLUMNS, fit_rows
+from populace.sampling.swap_members import MemberBlock, swap_members
 from populace.sampling.swap_rows import swap_rows
 from populace.schema.conditions.rules import NO_RULES, Rules
 
@@ -25,8 +27,9 @@ MAX_TARGET_CELLS = 2**25
 POOL_SIZES = (2**14, 2**18)
 # So near to whole numbers, expected counts are met to the row: whatever offset the systematic sample begins at.
 WHOLE_TOLERANCE = 1e-5
-# How often rows are gone through where nothing but moves brings columns together.
-GRADUAL_SWEEPS = 20
+# How often rows are gone through; those of linked tables, of which a tree holds few pairs; and where nothing but moves
+# brings columns together.
+SWEEPS, LINKED_SWEEPS, GRADUAL_SWEEPS = 2, 6, 20
 
 
 def draw_rows(
@@ -36,6 +39,8 @@ def draw_rows(
     rng: np.random.Generator,
     rules: Rules = NO_RULES,
     chunk: int = 2**18,
+    sweeps: int = SWEEPS,
+    blocks: Sequence[MemberBlock] = (),
 ) -> Iterator[Mapping[str, Codes]]:
     """Yield exactly `rows` rows as codes per column, in random order, in chunks of at most `chunk` rows.
 
@@ -44,6 +49,7 @@ def draw_rows(
     expectation given that cell's rows, and equals it on average; which row gets which code is a random permutation,
     so columns depend on each other only as the model says. Where the model has targets, cells of rows then move until
     all pairs of columns, and the targets, fit as nearly as whole rows can; no move breaks one of the `rules`.
+    They are gone through `sweeps` times for that.
     The chunk size cuts the result and changes nothing else. Zero rows give one empty chunk.
 
     >>> model = Model(domain=Domain({"a": 2}), groupings={}, potentials={}, total=8.0, within={})
@@ -57,7 +63,7 @@ def draw_rows(
     codes = _draw_groups(model, rows=rows, rng=rng)
     _swap_to_totals(codes, model, rows=rows, rng=rng)
     if model.targets and rows:
-        _fit_rows(codes, model, rules=rules, rng=rng)
+        _fit_rows(codes, model, rules=rules, rng=rng, sweeps=sweeps, blocks=blocks)
     for name, grouping in model.groupings.items():
         codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
     domain = model.domain
@@ -93,34 +99,68 @@ def _swap_to_totals(codes: dict[str, Codes], model: Model, *, rows: int, rng: np
             return
 
 
-def _fit_rows(codes: dict[str, Codes], model: Model, *, rules: Rules, rng: np.random.Generator) -> None:
+def _fit_rows(
+    codes: dict[str, Codes],
+    model: Model,
+    *,
+    rules: Rules,
+    rng: np.random.Generator,
+    sweeps: int,
+    blocks: Sequence[MemberBlock],
+) -> None:
     """Move cells of rows to fit the model's targets, and its own tables of all other pairs as far as memory reaches.
 
-    A gradual model knows nothing of pairs but its targets, so that the others are free.
+    A gradual model knows nothing of pairs but its targets, so that the others are free. Of linked tables, cells move to
+    fit tables inside one block alone; then whole members are exchanged to fit the others.
     """
     domain = model.grouped_domain
-    targets = _narrow_targets(model.targets)
+    every = _narrow_targets(model.targets)
+    inside = [
+        *(block.columns for block in blocks),
+        frozenset(domain).difference(*(b.columns for b in blocks)),
+    ]
+    targets = {clique: table for clique, table in every.items() if _is_within(clique, inside)}
     known = {frozenset(clique) for clique in targets}
     cells_left = MAX_TARGET_CELLS - sum(map(domain.cells, targets))
     for pair in () if model.gradual else sorted(combinations(domain, 2), key=domain.cells):
-        if frozenset(pair) not in known:
+        if frozenset(pair) not in known and _is_within(pair, inside):
             cells_left -= domain.cells(pair)
             if cells_left < 0:
                 break
             targets[pair] = model.grouped_marginal(pair)
     lookups = class_lookups(model.space(rules))
+    grouped_rules = Rules(
+        classes={name: Grouping(name, tuple(lookup.tolist())) for name, lookup in lookups.items()},
+        rules=rules.rules,
+    )
+    fixed = {name for clique in model.exact for name in clique}
     fit_rows(
         codes,
         targets=targets,
         domain=domain,
-        rules=Rules(
-            classes={name: Grouping(name, tuple(lookup.tolist())) for name, lookup in lookups.items()},
-            rules=rules.rules,
-        ),
-        fixed={name for clique in model.exact for name in clique},
-        sweeps=GRADUAL_SWEEPS if model.gradual else 2,
+        rules=grouped_rules,
+        fixed=fixed,
+        sweeps=GRADUAL_SWEEPS if model.gradual else sweeps,
         rng=rng,
     )
+    swap_members(
+        codes,
+        blocks=[_group_block(block, model) for block in blocks if not block.columns & fixed],
+        targets={clique: table for clique, table in every.items() if clique not in targets},
+        domain=domain,
+        rules=grouped_rules,
+        rng=rng,
+    )
+
+
+def _is_within(clique: Clique, sets: Sequence[frozenset[str]]) -> bool:
+    return any(each.issuperset(clique) for each in sets)
+
+
+def _group_block(block: MemberBlock, model: Model) -> MemberBlock:
+    """Return a block with the group of the code that stands for nobody."""
+    grouping = model.groupings.get(block.column)
+    return block if grouping is None else replace(block, absent=grouping.groups[block.absent])
 
 
 def _narrow_targets(targets: Mapping[Clique, Table]) -> dict[Clique, Table]:

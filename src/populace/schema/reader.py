@@ -21,6 +21,8 @@ from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import BinDensity, OutOfRange
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.columns.value_types import parse_value_type
+from populace.schema.conditions.condition_parser import parse_condition
+from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.conditions.value_maps import read_map
 from populace.schema.toml_table import TomlTable
 from populace.schema.unit import Neighbours, PrivacyUnit
@@ -312,3 +314,14 @@ def _check_learning(table: TomlTable) -> None:
             f"has bins to be learnt beside {', '.join(beside)}.",
             hint="give min and max, and leave the others out",
         )
+
+
+def read_zero(table: TomlTable) -> StructuralZero:
+    """Return a rule of `[[zeros]]`, its condition in the canonical form."""
+    table.allow(("when", "else"))
+    when = table.text("when")
+    if when is None:
+        raise table.error("does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\"""")
+    given = table.table("else", place=f"{table.place} else")
+    replacement = {name: given.text(name) or "" for name in given.items}
+    return StructuralZero(when=str(parse_condition(when, place=f"{table.place}: ")), replacement=replacement)

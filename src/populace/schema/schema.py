@@ -17,13 +17,19 @@ from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.conditions.column_layout import ColumnLayout
-from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.rules import Rules, Totals
 from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero, compile_rules
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.geocodes import GEOCODE, Geography, order_levels, read_geography, read_invariants
 from populace.schema.hints import quote_names
-from populace.schema.reader import COLUMN_KINDS, read_column, read_unit
+from populace.schema.linked.linked_reader import (
+    linked_form,
+    linked_to_tables,
+    linked_unit_table,
+    read_linked_tables,
+)
+from populace.schema.linked.linked_tables import LinkedTables, canonical_column
+from populace.schema.reader import COLUMN_KINDS, read_column, read_unit, read_zero
 from populace.schema.toml_table import TomlTable, suggest_toml_fix
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
 from populace.schema.unit import Neighbours, PrivacyUnit, check_frequency
@@ -73,6 +79,8 @@ class Schema:
     """The levels whose totals are published exactly, widest first; "all" is the whole table."""
     facts: tuple[UnitFact, ...] = ()
     """What is known in public about single units: cells that they cannot have, or have at least so often."""
+    linked: LinkedTables | None = None
+    """Two tables of which these columns are the wide rows, one for each unit; None where there is one table."""
     layout: ColumnLayout = field(init=False, repr=False)
     """How the columns hang together."""
     domain: Domain = field(init=False, repr=False)
@@ -82,7 +90,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         named = {} if self.geography is None else self.geography.columns
-        columns = {name: _canonical(c) for name, c in self.columns.items() if name not in named}
+        columns = {name: canonical_column(c) for name, c in self.columns.items() if name not in named}
         object.__setattr__(self, "columns", {**named, **columns})
         object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
         for key in ("partition", "zeros", "totals"):
@@ -195,7 +203,10 @@ class Schema:
         columns = [
             {"name": name, **column_to_table(column)} for name, column in self.declared_columns.items()
         ]
-        form = canonical_json({"table": self._table(), "columns": columns} | self._rules_and_totals())
+        linked = {} if self.linked is None else {"linked": linked_form(self.linked)}
+        form = canonical_json(
+            {"table": self._table(), "columns": columns} | self._rules_and_totals() | linked
+        )
         return hashlib.sha256(form.encode()).hexdigest()
 
     @classmethod
@@ -219,7 +230,11 @@ class Schema:
     def _from_document(
         cls, document: TomlTable, *, folder: Path | None = None, learnt: bool = False
     ) -> Schema:
-        document.allow(("table", "columns", "zeros", "totals", "geography", "invariants"))
+        document.allow(("table", "tables", "columns", "zeros", "totals", "geography", "invariants"))
+        zeros = tuple(read_zero(each) for each in document.tables("zeros"))
+        if "tables" in document:
+            linked = cls(**read_linked_tables(document, zeros=zeros, folder=folder, learnt=learnt))
+            return linked._with_totals(document)
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
@@ -252,14 +267,17 @@ class Schema:
             partition=tuple(table.texts("partition")),
             partition_least=table.integer("partition_least"),
             partition_step=table.integer("partition_step"),
-            zeros=tuple(_read_zero(each) for each in document.tables("zeros")),
+            zeros=zeros,
             frequency=table.text("frequency"),
             geography=geography,
             invariants=read_invariants(document.tables("invariants")),
             facts=read_facts(document, geography=geography, folder=folder),
         )
-        totals = [read_totals(each, layout=schema.layout) for each in document.tables("totals")]
-        return replace(schema, totals=tuple(totals)) if totals else schema
+        return schema._with_totals(document)
+
+    def _with_totals(self, document: TomlTable) -> Schema:
+        totals = [read_totals(each, layout=self.layout) for each in document.tables("totals")]
+        return replace(self, totals=tuple(totals)) if totals else self
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
@@ -281,9 +299,12 @@ class Schema:
             format_table("[invariants]", {"by": [] if level == ROOT else [level]})
             for level in self.invariants
         ]
-        for name, column in self.declared_columns.items():
-            tables.append(format_table(format_key("columns", name), column_to_table(column)))
-        for zero in self.zeros:
+        if self.linked is not None:
+            tables += linked_to_tables(self.linked, self.columns)
+        else:
+            for name, column in self.declared_columns.items():
+                tables.append(format_table(format_key("columns", name), column_to_table(column)))
+        for zero in self.zeros if self.linked is None else self.linked.zeros:
             replacement: dict[str, TomlValue] = {"else": dict(zero.replacement)} if zero.replacement else {}
             tables.append(format_table("[zeros]", {"when": zero.when} | replacement))
         tables += [format_totals(totals, layout=self.layout) for totals in self.totals]
@@ -308,7 +329,7 @@ class Schema:
     def _table(self) -> dict[str, TomlValue]:
         table: dict[str, TomlValue | None] = {
             "dataset": self.dataset,
-            **unit_to_table(self.unit),
+            **(unit_to_table(self.unit) if self.linked is None else linked_unit_table(self.unit)),
             "frequency": self.frequency,
             "max_rows": self.max_rows,
             "groups": [list(group) for group in self.groups] or None,
@@ -338,24 +359,6 @@ def _parse_toml(text: str, *, name: str) -> TomlTable:
             hint=suggest_toml_fix(text, error)
             or "write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
         ) from None
-
-
-def _read_zero(table: TomlTable) -> StructuralZero:
-    table.allow(("when", "else"))
-    when = table.text("when")
-    if when is None:
-        raise table.error("does not say when.", hint="""write when = "AGEP < 15 and MSP != 'N'\"""")
-    given = table.table("else", place=f"{table.place} else")
-    replacement = {name: given.text(name) or "" for name in given.items}
-    return StructuralZero(when=str(parse_condition(when, place=f"{table.place}: ")), replacement=replacement)
-
-
-def _canonical(column: Column) -> Column:
-    """Return a column whose universe is written in its canonical form."""
-    if column.universe is None:
-        return column
-    universe = str(parse_condition(column.universe, place=f"the universe of column {column.name!r}: "))
-    return column if universe == column.universe else replace(column, universe=universe)
 
 
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:

@@ -30,7 +30,7 @@ def measured(
         Measurements,
         SimpleNamespace(
             items=items,
-            schema=SimpleNamespace(domain=domain, columns={}),
+            schema=SimpleNamespace(linked=None, domain=domain, columns={}),
             record=SimpleNamespace(spends=spends),
         ),
     )

@@ -83,7 +83,7 @@ def fit_model(
         found = tables.denoise(size, estimator=estimator, known={}, rng=rng)
         gains = {c: float(np.abs(table - estimator.table(c)).sum()) for c, table in found.items()}
         least = MIN_GAIN * estimator.total
-        ranked = sorted(gains, key=lambda c: (c != first, -gains[c], c))
+        ranked = sorted(gains, key=lambda c: (c != first, space.layer(c), -gains[c], c))
         worth = [c for c in ranked if gains[c] > least or c == first]
         beside = [o.clique for o in held]
         chosen = [] if gradual else _choose_tree_tables(worth, beside=beside, potentials=estimator.potentials)

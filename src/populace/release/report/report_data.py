@@ -184,6 +184,8 @@ def summarize_precision(
 def _describe_drawing(statement: Statement) -> tuple[str, ...]:
     """Return what must be known of the rows before they are compared with anything."""
     lines = []
+    if "linked" in statement:
+        lines.append(statement["linked"]["text"])
     if "where" in statement:
         lines.append(
             f"The release holds rows where {statement['where']['condition']}. Measurements are of all rows, so this "

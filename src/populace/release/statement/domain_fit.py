@@ -69,8 +69,17 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     Surely: with Bonferroni's correction over all columns and the number of rows, and with the tails of Laplace noise,
     which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
     """
+    linked = measurements.schema.linked
+    # A column of linked tables is told of once: of the first member of each unit.
+    later = (
+        set().union(*(linked.names_at(place).values() for place in linked.places[1:])) if linked else set()
+    )
     limits = {name: _max_share(column) for name, column in measurements.schema.columns.items()}
-    columns = [(measurements.schema.columns[name], most) for name, most in limits.items() if most is not None]
+    columns = [
+        (measurements.schema.columns[name], most)
+        for name, most in limits.items()
+        if most is not None and name not in later
+    ]
     noisy = [item for item in measurements.items if item.variance]
     items = [combine_repeats(same) for same in group_repeats(noisy)]
     if not columns or not items:

@@ -15,6 +15,7 @@ from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.statement.domain_fit import find_out_of_domain
+from populace.release.statement.linked_statement import describe_linked_unit, list_released_columns
 from populace.release.statement.spine_fit import find_spine_mismatch
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
@@ -92,8 +93,9 @@ class MeasuredContent:
 
 def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredContent) -> Iterator[str]:
     """Yield what the guarantee does not cover, one sentence or two at a time."""
-    declared = [column.name for column in schema.columns.values() if column.origin.value == "declared"]
-    learnt = [column.name for column in schema.columns.values() if column.origin.value == "learnt"]
+    columns = [column for _, column in list_released_columns(schema)]
+    declared = [column.name for column in columns if column.origin.value == "declared"]
+    learnt = [column.name for column in columns if column.origin.value == "learnt"]
     yield (
         f"This statement covers what was charged to the account “{record.dataset}” in one ledger, and this run alone. "
         f"What else is released about the same {record.unit.word} adds to it; data sets whose populations overlap "
@@ -132,11 +134,14 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
             "where an estimate of it is released, that was paid for."
         )
-    yield (
-        _rows_per_unit(record.unit)
-        if schema.frequency is None
-        else _rows_of_units(record.unit, schema.frequency)
-    )
+    if schema.linked is not None:
+        yield describe_linked_unit(schema.linked)
+    else:
+        yield (
+            _rows_per_unit(record.unit)
+            if schema.frequency is None
+            else _rows_of_units(record.unit, schema.frequency)
+        )
     yield from answers.survey
     yield (
         "Statistical inference is not prevented: what holds for a group may be inferred about its members, whether or "

@@ -7,7 +7,6 @@ asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
@@ -26,6 +25,7 @@ from populace.release.row_selection import (
     describe_total,
     warn_of_rare_rows,
 )
+from populace.release.statement.domain_lines import DomainLine, list_domain_lines
 from populace.release.statement.limitations import (
     LevelLine,
     MeasuredContent,
@@ -33,15 +33,18 @@ from populace.release.statement.limitations import (
     list_omissions,
     plural_of,
 )
+from populace.release.statement.linked_statement import (
+    LinkedLine,
+    describe_linked,
+    list_rules,
+)
 from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,
     bound_membership_power,
     describe_membership_test,
 )
-from populace.schema.columns.column import Column, Origin
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.range_columns import OutOfRange, RangeColumn
+from populace.schema.columns.column import Origin
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
@@ -54,8 +57,6 @@ BY_DISTRIBUTION = (
     "ε was computed from the privacy loss distribution of the discrete Gaussian noise that was drawn, for a plan fixed "
     "before the first answer. What the plan did not need was given back to the account."
 )
-# What a column is that names the units of a level.
-LEVEL_KIND = "level"
 # Above this, or above a tenth of one row, δ is flagged.
 MAX_USUAL_DELTA = Fraction(1, 10**5)
 
@@ -100,16 +101,6 @@ class DeltaParts(TypedDict):
     unused: str
 
 
-class DomainLine(TypedDict):
-    """The public domain of one column, who vouches for it, and what becomes of values outside it."""
-
-    column: str
-    kind: str
-    size: int
-    origin: str
-    outside: str
-
-
 class UsedLine(TypedDict):
     """What the run's questions came to, in the currency of its filter. It carries no guarantee of its own."""
 
@@ -141,6 +132,7 @@ class Statement(TypedDict):
     workload: NotRequired[str]
     public: NotRequired[dict[str, str]]
     total: TotalLine
+    linked: NotRequired[LinkedLine]
     where: NotRequired[SelectionLine]
     implicates: NotRequired[ImplicatesLine]
     found: float
@@ -208,11 +200,8 @@ def compute_statement(
             price=str(record.used),
             share=float(record.used / record.cap),
         ),
-        domains=[_domain_line(column, schema=schema) for column in schema.columns.values()],
-        rules=[
-            *(rule.text for rule in schema.rules.rules),
-            *(function.text for function in schema.layout.functions.values()),
-        ],
+        domains=list_domain_lines(schema),
+        rules=list_rules(schema),
         not_covered=[
             *([f"{REHEARSAL_STAMP}. Nothing here is protected."] if record.rehearsal else []),
             *list_limitations(record, schema, answers=answers),
@@ -223,6 +212,8 @@ def compute_statement(
     )
     if answers.levels:
         statement["levels"] = list(answers.levels)
+    if schema.linked is not None:
+        statement["linked"] = describe_linked(schema.linked)
     if record.workload is not None:
         statement["workload"] = record.workload
     if record.public is not None:
@@ -283,6 +274,8 @@ def describe_guarantee(statement: Statement) -> str:
     """Return the guarantee in one sentence, in terms as strong as it deserves and no stronger."""
     guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
+    if "linked" in statement:
+        rows = f" with at most {statement['linked']['max_rows']} rows of “{statement['linked']['members']}”"
     unit = f"any one {statement['unit']}{rows}"
     if statement["neighbours"] == Neighbours.ADD_REMOVE.value:
         change = f"had {unit} been added to the data or removed"
@@ -332,34 +325,6 @@ def _delta_parts(record: RunRecord) -> DeltaParts:
         keys_used=str(sum(text)),
         unused="0" if text else format_exact(rest),
     )
-
-
-def _domain_line(column: Column, *, schema: Schema) -> DomainLine:
-    function, geography = schema.layout.functions.get(column.name), schema.geography
-    if geography is not None and column.name in geography.levels:
-        return DomainLine(
-            column=column.name,
-            kind=LEVEL_KIND,
-            size=geography.spine.units(geography.spine.levels.index(column.name)),
-            origin=column.origin.value,
-            outside=f"a {schema.unit.word} off the spine is counted in the first unit below the last one named rightly",
-        )
-    return DomainLine(
-        column=column.name,
-        kind=column.kind,
-        size=column.size,
-        origin=column.origin.value,
-        outside="; ".join(_describe_outside(column))
-        if function is None
-        else f"not read: follows from {', '.join(function.sources)}",
-    )
-
-
-def _describe_outside(column: Column) -> Iterator[str]:
-    if isinstance(column, RangeColumn) and column.beyond is OutOfRange.NEAREST:
-        what = "dates and times" if isinstance(column, TemporalColumn) else "numbers"
-        yield f"{what} beyond the ends go to the nearest end"
-    yield f"anything else becomes {repr(column.other) if column.other else 'an empty cell'}"
 
 
 def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> list[str]:

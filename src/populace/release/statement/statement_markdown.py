@@ -11,6 +11,7 @@ from populace.measurements.exact_counts import describe_totals
 from populace.methods.registry import METHODS
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.cost import summarize_spends
+from populace.release.statement.domain_lines import DomainLine
 from populace.release.statement.limitations import plural_of
 from populace.release.statement.statement import Statement, describe_guarantee
 
@@ -47,7 +48,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         "",
         *(
             line
-            for part in (statement.get("where"), statement.get("implicates"))
+            for part in (statement.get("linked"), statement.get("where"), statement.get("implicates"))
             if part
             for line in (_escape(part["text"]), "")
         ),
@@ -154,11 +155,16 @@ def _domains(statement: Statement) -> Iterator[str]:
     """Yield a row for every origin and rule, with the columns that share them."""
     alike: dict[tuple[str, str], list[str]] = {}
     for line in statement["domains"]:
-        alike.setdefault((line["origin"], line["outside"]), []).append(line["column"])
+        alike.setdefault((line["origin"], line["outside"]), []).append(_column_name(line))
     for (origin, outside), names in alike.items():
         shown = ", ".join(_escape(name) for name in names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         yield f"| {_ORIGINS[origin]} | {_escape(outside)} | {shown}{more} |"
+
+
+def _column_name(line: DomainLine) -> str:
+    """Return a column as readers find it: with its table, where there are two."""
+    return f"{line['column']} ({line['table']})" if "table" in line else line["column"]
 
 
 def _rules(rules: Sequence[str], *, held: str) -> list[str]:
@@ -205,6 +211,9 @@ def _parts(statement: Statement) -> str:
 
 def _unit(statement: Statement) -> str:
     name, rows = statement["unit"], statement["rows_per_unit"]
+    if "linked" in statement:
+        linked = statement["linked"]
+        return f"{name}, with at most {linked['max_rows']} rows of “{linked['members']}”"
     if rows == 1:
         return name if name == "row" or "column" in statement["total"] else f"{name}, at most 1 row"
     return f"{name}, at most {rows} rows"

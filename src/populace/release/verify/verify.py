@@ -26,6 +26,7 @@ from populace.privacy.ledger.run_record import RunRecord
 from populace.release.bundle import Release
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.hierarchy.unit_files import check_noisy_counts, check_unit_tables, rewrite_unit_files
+from populace.release.linked_rows import read_tables, write_tables
 from populace.release.manifest import (
     HIERARCHY_FILES,
     MANIFEST_FILE,
@@ -36,13 +37,11 @@ from populace.release.manifest import (
     Manifest,
     digest_file,
     link_parents,
-    list_table_files,
     write_synth_command,
 )
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import Statement, compute_statement
-from populace.release.table_files import read_table, write_table
 from populace.release.verify.checks import (
     CheckOutcome,
     CheckResult,
@@ -59,7 +58,7 @@ from populace.release.verify.verify_measurements import (
     check_measurements_paid,
     read_intervals,
 )
-from populace.release.verify.verify_rows import check_integer_tables, check_redrawn, check_rows, list_tables
+from populace.release.verify.verify_rows import check_integer_tables, check_redrawn, check_rows
 from populace.schema.schema import Schema
 
 
@@ -239,8 +238,8 @@ class _SyntheticContents(FolderContents):
     @cached_property
     def tables(self) -> list[pa.Table]:
         """The synthetic tables, read once."""
-        names = list_tables(self.manifest)
-        return [read_table(self.folder / name, schema=self.schema) for name in names]
+        every = self.manifest.table_files
+        return [read_tables([self.folder / name for name in names], schema=self.schema) for names in every]
 
     def check_parents(self) -> str:
         """Refuse parts that do not come from each other."""
@@ -284,8 +283,8 @@ class _SyntheticContents(FolderContents):
             beside = read_intervals(self.folder)
             self.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
         self.model.write_files(place)
-        for name, table in zip(list_tables(self.manifest), self.tables, strict=True):
-            write_table(table, place / name)
+        for names, table in zip(self.manifest.table_files, self.tables, strict=True):
+            write_tables(table, [place / name for name in names], schema=self.schema)
 
     @property
     def _seed(self) -> int:
@@ -299,13 +298,18 @@ class _SyntheticContents(FolderContents):
         statement = self.expected
         chosen = RowCountOrigin(statement["total"]["origin"]) is RowCountOrigin.CURATOR
         rows = statement["total"]["rows"] if chosen else None
+        tables = self.schema.linked
+        linked = () if tables is None else (tables.units, tables.members)
         command = write_synth_command(
             statement,
             seed=self._seed,
             rows_asked=rows,
-            table_format=Path(list_tables(self.manifest)[0]).suffix[1:],
+            table_format=Path(self.manifest.table_files[0][0]).suffix[1:],
+            linked=linked,
         )
-        return replace(self.manifest, dataset=statement["dataset"], rows_asked=rows, command=command)
+        return replace(
+            self.manifest, dataset=statement["dataset"], rows_asked=rows, command=command, linked=linked
+        )
 
     def build_report(self) -> str:
         return Release(
@@ -327,12 +331,14 @@ def _check_files(folder: Path, manifest: Manifest) -> str:
             raise altered_error(
                 f"{manifest.implicates} implicates are more than a release can hold, or fewer"
             )
-        first = next((name for name in TABLE_FILES if name in listed), TABLE_FILES[0])
-        further = set(list_table_files(first, implicates=manifest.implicates)) - {first}
+        every = manifest.table_files
+        further = {name for names in every for name in names} - set(TABLE_FILES)
         if lacking := sorted(further - listed):
             raise altered_error(f"{lacking[0]} holds one of the implicates and is not listed")
         tables = HIERARCHY_FILES if manifest.hierarchical else ()
         always, sometimes = {*REQUIRED_FILES, *tables}, {*OPTIONAL_FILES, *further}
+        if manifest.linked:
+            sometimes -= set(TABLE_FILES)
     present = {path.name for path in folder.iterdir()} - {MANIFEST_FILE}
     for names, what in (
         (listed - present, "is listed but missing"),
@@ -345,7 +351,8 @@ def _check_files(folder: Path, manifest: Manifest) -> str:
             raise altered_error(f"{wrong if wrong.isprintable() else ascii(wrong)} {what}")
     for name in sorted(present):
         check_regular(folder / name)
-    if not manifest.estimated and len(listed & set(TABLE_FILES)) != 1:
+    alone = len(listed & set(TABLE_FILES)) == (0 if manifest.linked else 1)
+    if not manifest.estimated and not (manifest.table_files and alone):
         raise altered_error("there is not exactly one synthetic table")
     return f"{len(listed)} files, none missing, none added"
 

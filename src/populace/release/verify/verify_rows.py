@@ -15,7 +15,7 @@ from populace.core.untrusted_files import altered_error, check_memory
 from populace.inference.constraints.conditional_model import ConditionalModel, condition_model
 from populace.inference.model import Model
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
-from populace.release.manifest import TABLE_FILES, Manifest, list_table_files, list_versions
+from populace.release.manifest import Manifest, list_versions
 from populace.release.row_selection import RowSelection
 from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic, draw_tables
 from populace.release.table_files import count_column, count_units
@@ -144,9 +144,8 @@ def _check_size(model: Model, *, schema: Schema) -> None:
 
 
 def list_tables(manifest: Manifest) -> list[str]:
-    """Return the names of the tables of all implicates."""
-    first = next(name for name in TABLE_FILES if name in manifest.files)
-    return list_table_files(first, implicates=manifest.implicates)
+    """Return the names of the tables of all implicates; of linked tables, both together."""
+    return [" and ".join(names) for names in manifest.table_files]
 
 
 def _parse_filter(selection: RowSelection | None, *, schema: Schema, model: Model) -> RowFilter | None:

@@ -36,7 +36,8 @@ _TOKENS = (
     (_Kind.NUMBER, re.compile(NUMBER_PATTERN)),
     (_Kind.OPERATOR, re.compile("[=!<>]=|[<>]")),
     (_Kind.SIGN, re.compile(r"[()\[\],]")),
-    (_Kind.WORD, syntax.BARE_NAME),
+    # With a number behind a point it is the column of the member in that place of a unit.
+    (_Kind.WORD, re.compile(rf"{syntax.BARE_NAME.pattern}(?:\.[1-9][0-9]*(?!\w))?")),
 )
 _HINTS = {
     "'": "close the text with another quotation mark; inside a text it is written twice",

@@ -1,0 +1,1 @@
+"""Two linked tables of one dataset, seen as one wide row for each unit."""
