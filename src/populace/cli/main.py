@@ -222,11 +222,10 @@ def _check_memory_limit(arguments: Sequence[str]) -> Failure | None:
     verb = next(iter(arguments), "")
     if verb not in VERBS or verb in UNLIMITED_VERBS or "--help" in arguments or "-h" in arguments:
         return None
-    import resource
+    from populace.core.memory_limit import process_limits
 
     least = MIN_BYTES_FILES_ONLY if verb in FILES_ONLY_VERBS else MIN_BYTES
-    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    there = min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=least)
+    there = min(process_limits(), default=least)
     if there >= least:
         return None
     return Failure(
