@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.schema.schema import Schema
-from populace.simulation.geography import AREAS
-from populace.simulation.households import Homes, Persons, draw_homes, draw_persons
+from populace.simulation.households import AREAS, Homes, Persons, draw_homes, draw_persons
 from populace.simulation.person_outcomes import EDUCATION, PersonOutcomes, draw_outcomes
 from populace.simulation.portable_draws import Flags, Numbers, Texts
 
