@@ -110,11 +110,9 @@ class Failure:
     def print(self, *, as_json: bool) -> None:
         """Say it on stderr: for people on two lines, for machines as JSON on one."""
         # Bad input may be of any length, and a message repeats some of it.
-        message = (
-            self.message
-            if len(self.message) <= MAX_MESSAGE_LENGTH
-            else f"{self.message[:MAX_MESSAGE_LENGTH]} …"
-        )
+        message = self.message[:MAX_MESSAGE_LENGTH]
+        if message != self.message:
+            message += " …"
         parts = {"error": message, "hint": self.hint, "exit_code": self.code}
         say(json.dumps(parts, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 

@@ -59,9 +59,8 @@ def simulate_population(*, households: int = HOUSEHOLDS, seed: int = SEED) -> tu
     True
     """
     people = draw_population(households=households, seed=seed)
-    return to_table(person_cells(people, rows=np.arange(people.persons.age.size))), Schema.parse(
-        POPULATION_SCHEMA
-    )
+    rows = np.arange(people.persons.age.size)
+    return to_table(person_cells(people, rows=rows)), Schema.parse(POPULATION_SCHEMA)
 
 
 def draw_population(*, households: int = HOUSEHOLDS, seed: int = SEED) -> Population:
