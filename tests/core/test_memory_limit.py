@@ -82,6 +82,6 @@ def test_the_limits_of_the_process_count(monkeypatch: pytest.MonkeyPatch, kind: 
 
 def test_the_smallest_of_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_machine_memory", lambda: 300)
-    monkeypatch.setattr(module, "_process_limits", lambda: iter([200]))
+    monkeypatch.setattr(module, "process_limits", lambda: iter([200]))
     monkeypatch.setattr(module, "_group_limits", lambda _: iter([100]))
     assert module.memory_limit() == 100

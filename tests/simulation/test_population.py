@@ -17,7 +17,7 @@ from populace.release.verify.verify_rows import find_column_outside
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
-from populace.simulation.geography import AREAS, AREAS_IN, REGION_SHARES, stratum_of
+from populace.simulation.households import AREAS, AREAS_IN, REGION_SHARES, stratum_of
 from populace.simulation.population import POPULATION_SCHEMA, draw_population, simulate_population
 from populace.simulation.portable_draws import NORMAL_QUANTILES, NORMAL_SHARES
 from populace.simulation.sample_survey import AREAS_DRAWN, draw_sample, simulate_survey

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,14 +130,13 @@ def print_expected(
     found = predict(delta=delta)
     weight = assume_row_weight(drawn, rows)
     if json:
-        emit_json({"rows": rows, "row_weight": weight, "expected": [each.to_json() for each in found]})
+        emit_json({"rows": rows, "row_weight": weight, "expected": [asdict(each) for each in found]})
         return
     width = max(len(each.query) for each in found)
     emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  suppressed")
     for each in found:
-        shown = [
-            f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in (each.median, each.worst)
-        ]
+        errors = (each.privacy_error, each.worst_privacy_error)
+        shown = [f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in errors]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {shown[0]}  {shown[1]}  {lost}")
     if parse_delta(delta):
@@ -154,9 +153,9 @@ def print_expected(
 def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedError]) -> None:
     """Say so where most queries would have a smaller privacy error with delta 0, which promises more as well."""
     shown = [
-        (one.median, other.median)
+        (one.privacy_error, other.privacy_error)
         for one, other in zip(found, pure, strict=True)
-        if one.median is not None and other.median is not None
+        if one.privacy_error is not None and other.privacy_error is not None
     ]
     smaller = sum(other < 0.99 * one for one, other in shown)
     if 2 * smaller > len(shown):

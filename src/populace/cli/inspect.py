@@ -40,13 +40,7 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
     import pyarrow.parquet as pq
 
     from populace.private.read.rows_to_codes import open_source
-    from populace.schema.imports.draft import (
-        FROM_ROWS,
-        NAMES_ONLY,
-        draft_from_rows,
-        draft_schema,
-        unfinished_columns,
-    )
+    from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft_from_rows, draft_schema
 
     if public:
         from populace.api.request import list_private_datasets, resolve_ledger
@@ -71,7 +65,7 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
         document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=data.stem)
         text = document.text(heading=NAMES_ONLY)
     save_text(text, out)
-    left = unfinished_columns(document)
+    left = [name for name, keys in document.columns.items() if not keys]
     say(f"{len(names)} columns, {len(left)} of them to fill in")
     if json or str(out) != "-":
         emit_result({"schema": str(out), "columns": len(names), "to_fill_in": left}, json=json)

@@ -111,11 +111,9 @@ class Failure:
     def print(self, *, as_json: bool) -> None:
         """Say it on stderr: for people on two lines, for machines as JSON on one."""
         # Bad input may be of any length, and a message repeats some of it.
-        message = (
-            self.message
-            if len(self.message) <= MAX_MESSAGE_LENGTH
-            else f"{self.message[:MAX_MESSAGE_LENGTH]} …"
-        )
+        message = self.message[:MAX_MESSAGE_LENGTH]
+        if message != self.message:
+            message += " …"
         parts = {"error": message, "hint": self.hint, "exit_code": self.code}
         say(json.dumps(parts, ensure_ascii=False) if as_json else f"error: {message}\nhint: {self.hint}")
 
@@ -223,11 +221,10 @@ def _check_memory_limit(arguments: Sequence[str]) -> Failure | None:
     verb = next(iter(arguments), "")
     if verb not in VERBS or verb in UNLIMITED_VERBS or "--help" in arguments or "-h" in arguments:
         return None
-    import resource
+    from populace.core.memory_limit import process_limits
 
     least = MIN_BYTES_FILES_ONLY if verb in FILES_ONLY_VERBS else MIN_BYTES
-    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-    there = min((limit for limit in limits if limit != resource.RLIM_INFINITY), default=least)
+    there = min(process_limits(), default=least)
     if there >= least:
         return None
     return Failure(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from populace.cli import options
-from populace.cli.command import Option, command
+from populace.cli.command import Bundle, Option, command
 from populace.cli.console import emit, emit_json, progress, say
 from populace.cli.notes import note_weak_guarantee
 from populace.core.errors import UsageError
@@ -45,36 +47,13 @@ PUBLIC = Option(
 OUT = Option("--out DIR", "A new folder for plan.html and plan.json.", Path)
 
 
-@command(
-    options.SCHEMA,
-    POPULATION,
-    options.DELTA,
-    EPSILON,
-    TARGET_ERROR,
-    SHARES,
-    LIKE,
-    options.METHOD,
-    options.WORKLOAD,
-    options.KNOWN_PRIVATE,
-    PUBLIC,
-    OUT,
-    options.JSON,
-)
-def plan(
-    schema: Path,
-    population: int,
-    delta: str,
-    epsilon: str | None,
-    target_error: float | None,
-    shares: Path | None,
-    like: Path | None,
-    method: str,
-    workload: str | None,
-    ledger: Path | None,
-    public: Path | None,
-    out: Path | None,
-    json: bool,
-) -> None:
+TERMS = (options.SCHEMA, POPULATION, options.DELTA, EPSILON, TARGET_ERROR, SHARES, LIKE)
+# By the names under which `populace.plan` takes them.
+REQUEST = Bundle("request", (*TERMS, options.METHOD, options.WORKLOAD, options.KNOWN_PRIVATE), dict)
+
+
+@command(REQUEST, PUBLIC, OUT, options.JSON)
+def plan(request: Mapping[str, Any], public: Path | None, out: Path | None, json: bool) -> None:
     """Predict the error, time and memory of a run, before anything is spent.
 
     No private row is read. The method runs on populations simulated from the schema, from uneven to even ones, with as
@@ -93,7 +72,8 @@ def plan(
         from populace.release.folder.destination import check_destination
 
         check_destination(out)
-    if epsilon is None and target_error is None:
+    epsilon, population = request["epsilon"], request["population"]
+    if epsilon is None and request["target_error"] is None:
         raise UsageError("neither --epsilon nor --target-error is given.", hint="give one of them")
     if public is not None:
         raise UsageError(
@@ -101,26 +81,14 @@ def plan(
             hint="leave --public out, which plans for a run without it; --like simulates runs on a public table",
         )
     if epsilon is not None:
-        note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
+        note_weak_guarantee(parse_epsilon(epsilon), parse_delta(request["delta"]))
     if population > MAX_PLAUSIBLE_ROWS:
         say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
-    for path in (shares, like):
+    for path in (request["shares"], request["like"]):
         if path is not None:
             say(f"{path} is treated as public: it is read without any protection.")
     with progress() as moved:
-        found = make_plan(
-            schema,
-            population=population,
-            epsilon=epsilon,
-            delta=delta,
-            target_error=target_error,
-            shares=shares,
-            like=like,
-            method=method,
-            workload=workload,
-            ledger=ledger,
-            progress=moved,
-        )
+        found = make_plan(**request, progress=moved)
         if out is not None:
             from populace.planning.plan_page import write_plan
 

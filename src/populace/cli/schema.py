@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,7 +160,9 @@ def import_(
     save_text(text, out)
     for remark in document.remarks:
         say(f"note: {remark}")
-    say(_summarize_origins(schema))
+    origins = Counter(str(column.origin) for column in schema.columns.values())
+    counts = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
+    say(f"{len(schema.columns)} columns; where their domains come from: {counts}")
     if json or str(out) != "-":
         found = {"schema": str(out), "columns": len(schema.columns), "digest": schema.digest}
         emit_result(found, json=json)
@@ -178,13 +181,6 @@ schema = Group(
     """,
     (check, show, import_),
 )
-
-
-def _summarize_origins(schema: Schema) -> str:
-    """Say how many columns have their domain from where."""
-    origins = [str(column.origin) for column in schema.columns.values()]
-    counts = ", ".join(f"{origins.count(origin)} {origin}" for origin in sorted(set(origins)))
-    return f"{len(origins)} columns; where their domains come from: {counts}"
 
 
 def _format_in_full(schema: Schema) -> str:

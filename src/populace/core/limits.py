@@ -90,6 +90,8 @@ class Limits:
     """Bins of a histogram: each is counted, drawn for, saved and shown with its interval."""
     max_marginal_cells: int = 2**24
     """Cells of a marginal that a workload names: its table of counts must be held."""
+    max_query_columns: int = 4
+    """Columns of a marginal of `nist2018`: a table of more has too many parts to be fitted."""
     max_public_pair_cells: int = 2**25
     """Cells of all pairs that are counted, or taken from a public table, and kept at once."""
     max_areas: int = 2**16

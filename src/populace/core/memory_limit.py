@@ -14,14 +14,14 @@ _LIMITS = {"cgroup": "memory.limit_in_bytes", "cgroup2": "memory.max"}
 
 def memory_limit() -> int:
     """Return the bytes that this process may use at most: the smallest of all limits that hold for it."""
-    return min([_machine_memory(), *_process_limits(), *_group_limits(_PROC)])
+    return min([_machine_memory(), *process_limits(), *_group_limits(_PROC)])
 
 
 def _machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _process_limits() -> Iterator[int]:
+def process_limits() -> Iterator[int]:
     """Yield the soft limits of the process on its address space and its data."""
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
         soft, _ = resource.getrlimit(kind)

@@ -59,7 +59,9 @@ def refuse_parse_errors(name: str, *expected: type[Exception]) -> Iterator[None]
             raise out_of_memory_error(name) from failure
         if isinstance(failure, OSError):
             raise _unreadable(name, failure) from failure
-        if not (isinstance(failure, (*_OF_CONTENT, *expected)) or _from_arrow(type(failure))):
+        # Arrow itself is not loaded to know its exceptions.
+        arrow = any(base.__name__ == "ArrowException" for base in type(failure).__mro__)
+        if not (isinstance(failure, (*_OF_CONTENT, *expected)) or arrow):
             raise
         raise altered_error(f"{name} cannot be read: it was cut short or altered") from failure
 
@@ -67,11 +69,6 @@ def refuse_parse_errors(name: str, *expected: type[Exception]) -> Iterator[None]
 def is_out_of_memory(failure: Exception) -> bool:
     """Say whether something failed for want of memory: libraries cannot be loaded or threads started without any."""
     return isinstance(failure, ImportError) or isinstance(environment_cause(failure), MemoryError)
-
-
-def _from_arrow(kind: type) -> bool:
-    """Say whether an exception is one of Arrow's, without loading Arrow."""
-    return any(base.__name__ == "ArrowException" for base in kind.__mro__)
 
 
 def out_of_memory_error(what: str) -> ResourceError:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.errors import UsageError
 from populace.core.marginals import Counts
 from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
@@ -41,8 +40,6 @@ MAX_SIMULATED_ROWS = 100_000
 ASSUMED_WEIGHT_SHARE = Fraction(1, 5)
 _SEED = 2026
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
@@ -52,18 +49,8 @@ class ExpectedError:
     groups: int
     suppressed: int
     """Groups that cannot be told from noise."""
-    median: float | None
-    worst: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "query": self.query,
-            "groups": self.groups,
-            "suppressed": self.suppressed,
-            "privacy_error": self.median,
-            "worst_privacy_error": self.worst,
-        }
+    privacy_error: float | None
+    worst_privacy_error: float | None
 
 
 def predict_errors(
@@ -74,7 +61,7 @@ def predict_errors(
     >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 100})
     >>> queries = Queries.parse('[[query]]\\nstatistic = "mean"\\ncolumn = "AGE"', schema=schema)
     >>> (found,) = predict_errors(schema=schema, design=Design(schema=schema), queries=queries, rows=10_000, epsilon=1)
-    >>> 0.005 < found.worst < 0.05
+    >>> 0.005 < found.worst_privacy_error < 0.05
     True
     """
     if not 1 <= rows <= MAX_EXACT_INTEGER:
@@ -173,6 +160,6 @@ def _summarize(query: str, rows: Sequence[Estimate]) -> ExpectedError:
         query=query,
         groups=len(rows),
         suppressed=len(rows) - len(errors),
-        median=errors[len(errors) // 2] if errors else None,
-        worst=errors[-1] if errors else None,
+        privacy_error=errors[len(errors) // 2] if errors else None,
+        worst_privacy_error=errors[-1] if errors else None,
     )

@@ -55,12 +55,8 @@ class PlanOutcome:
         """
         if self.error <= VERDICT.max_error_enough:
             return Verdict.ENOUGH
-        few = self.error <= VERDICT.max_error_few
-        return (
-            Verdict.FEW
-            if few and self.relative_pair_error <= VERDICT.max_relative_pair_error
-            else Verdict.TOO_FEW
-        )
+        of_use = self.relative_pair_error <= VERDICT.max_relative_pair_error
+        return Verdict.FEW if self.error <= VERDICT.max_error_few and of_use else Verdict.TOO_FEW
 
 
 PredictChange = Callable[[Mapping[str, int], Sequence[str]], PlanOutcome]

@@ -24,8 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.schema.schema import Schema
-from populace.simulation.geography import AREAS
-from populace.simulation.households import Homes, Persons, draw_homes, draw_persons
+from populace.simulation.households import AREAS, Homes, Persons, draw_homes, draw_persons
 from populace.simulation.person_outcomes import EDUCATION, PersonOutcomes, draw_outcomes
 from populace.simulation.portable_draws import Flags, Numbers, Texts
 
@@ -60,9 +59,8 @@ def simulate_population(*, households: int = HOUSEHOLDS, seed: int = SEED) -> tu
     True
     """
     people = draw_population(households=households, seed=seed)
-    return to_table(person_cells(people, rows=np.arange(people.persons.age.size))), Schema.parse(
-        POPULATION_SCHEMA
-    )
+    rows = np.arange(people.persons.age.size)
+    return to_table(person_cells(people, rows=rows)), Schema.parse(POPULATION_SCHEMA)
 
 
 def draw_population(*, households: int = HOUSEHOLDS, seed: int = SEED) -> Population:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.schema.schema import Schema
-from populace.simulation.geography import AREAS, is_rural, stratum_of
+from populace.simulation.households import AREAS, is_rural, stratum_of
 from populace.simulation.population import (
     HOUSEHOLDS,
     POPULATION_SCHEMA,

@@ -18,7 +18,7 @@ from populace.schema.codec.decoder import decode_codes
 from populace.schema.codec.encoder import encode_values
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.imports.detect_format import KNOWN_FORMATS, import_document
-from populace.schema.imports.draft import ObservedCells, draft_from_rows, draft_schema, unfinished_columns
+from populace.schema.imports.draft import ObservedCells, draft_from_rows, draft_schema
 from populace.schema.imports.overlay import PACKAGED, lay_over, packaged_overlays
 from populace.schema.imports.round_bins import integer_bins, round_edges
 from populace.schema.imports.schema_document import SchemaDocument
@@ -346,7 +346,7 @@ def test_draft_is_no_schema_until_it_is_filled_in() -> None:
     document = draft_schema(
         {"age": ("whole", "int64"), "name": ("", ""), "ok": ("truth", "bool")}, dataset="people"
     )
-    assert unfinished_columns(document) == ["age", "name"]
+    assert [name for name, keys in document.columns.items() if not keys] == ["age", "name"]
     text = document.text()
     assert text.count("fill in") == 2
     with pytest.raises(SchemaError, match="age"):
@@ -375,7 +375,7 @@ def test_draft_from_public_rows_leaves_out_what_is_no_list() -> None:
     document = draft_from_rows(
         {"id": ObservedCells(texts=frozenset(f"p{n}" for n in range(5000)))}, dataset="people"
     )
-    assert unfinished_columns(document) == ["id"]
+    assert [name for name, keys in document.columns.items() if not keys] == ["id"]
 
 
 # ── the real codebooks ──────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Counts
 from populace.schema.columns.date_columns import DateColumn, TemporalColumn
-from populace.schema.columns.heaping_classes import CLOCK_STEPS, HeapingClasses, heaping_steps
+from populace.schema.columns.heaping_classes import CLOCK_STEPS, heaping_steps
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
@@ -74,11 +74,6 @@ class DiscoveryGrid:
     def cells(self) -> int:
         """The number of cells."""
         return len(self.classes)
-
-    @property
-    def ladder(self) -> HeapingClasses:
-        """The classes of its values."""
-        return self.column.heaping_classes(self.steps)
 
     def places(self, column: StepColumn | DecimalColumn) -> Counts:
         """Return the cells at which the codes of a column with coarser bins begin, and the number of cells."""

@@ -183,7 +183,7 @@ def _measure_classes(
     """Return how the rows of every bin are shared out over classes of values."""
     grid = oracle.grid
     sizes = [last - first for first, last in levels]
-    size = grid.ladder.size
+    size = grid.column.heaping_classes(grid.steps).size
     keys = np.repeat(np.arange(len(sizes)), sizes) * size + grid.classes
     seen, groups = np.unique(keys, return_inverse=True)
     there = np.zeros((len(sizes), size), dtype=np.bool_)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Domain, Grouping, Lookup, Marginal
 from populace.core.progress import Progress
 from populace.inference.gls.coarse_tables import common_refinement
@@ -31,22 +31,10 @@ from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.privacy_loss import Currency
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nist2018Config:
-    """The numbers by which `nist2018` is tuned."""
-
-    max_query_columns: int = 4
-    """A table of more columns has too many parts to be fitted."""
-    min_round_share: Fraction = Fraction(1, 10**6)
-    """What gets less of its round than this is drowned in noise."""
-
-
-NIST2018_CONFIG = Nist2018Config()
-
-
 # All listed marginals are counted and kept at once.
 MAX_QUERY_CELLS = 2**25
+# What gets less of its round than this is drowned in noise.
+MIN_ROUND_SHARE = Fraction(1, 10**6)
 
 
 def measure_nist2018(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
@@ -168,7 +156,7 @@ def find_supported_codes(
 def check_queries(workload: Workload, domain: Domain) -> None:
     """Refuse, from public facts alone, marginals of too many columns and weights that drown others."""
     listed: Mapping[Clique, Fraction] = {} if workload.name else workload.weights
-    most, least_part = NIST2018_CONFIG.max_query_columns, NIST2018_CONFIG.min_round_share
+    most = LIMITS.max_query_columns
     wide = [clique for clique in listed if len(clique) > most]
     if wide:
         raise UsageError(
@@ -185,9 +173,9 @@ def check_queries(workload: Workload, domain: Domain) -> None:
     for weights in (columns, listed):
         least = min(weights, key=weights.__getitem__, default=None)
         total = sum(weight**2 for weight in weights.values())
-        if least is not None and weights[least] ** 2 < least_part * total:
+        if least is not None and weights[least] ** 2 < MIN_ROUND_SHARE * total:
             raise UsageError(
-                f"the weight of {' × '.join(least)} leaves it less than {float(least_part):g} of its round.",
+                f"the weight of {' × '.join(least)} leaves it less than {float(MIN_ROUND_SHARE):g} of its round.",
                 hint="give it more weight, or the others less",
             )
 

@@ -139,10 +139,11 @@ def choose_pairs(
     for _ in range(_REPEATS):
         if chosen.size:
             # Pairs tell of columns as well, so these may need less than they would alone.
+            each = np.arange(len(chosen))
             _, own = allocate(
                 costs[chosen],
                 tables=len(chosen),
-                pairs=_identity_map(len(chosen)),
+                pairs=PrecisionMap(of=each, about=each, part=np.ones(len(chosen))),
                 singles=_restrict_map(singles, chosen),
                 columns=columns,
                 budget=budget,
@@ -151,11 +152,6 @@ def choose_pairs(
             needed = float((costs[chosen] ** (2 / 3)).sum()) * part / (1 - part)
             chosen = choose_best_prefix(gains, costs, budget=budget, beside=min(least, needed))
     return chosen
-
-
-def _identity_map(count: int) -> PrecisionMap:
-    numbers = np.arange(count)
-    return PrecisionMap(of=numbers, about=numbers, part=np.ones(count))
 
 
 def _restrict_map(whole: PrecisionMap, chosen: Ints) -> PrecisionMap:

@@ -243,25 +243,12 @@ def _find_foreign(outside: Entries, inside: Entries) -> str | None:
 
 
 def _is_written_by_us(name: str) -> bool:
+    from populace.release import manifest
     from populace.release.folder.destination import TRIAL_FILE
-    from populace.release.manifest import (
-        MANIFEST_FILE,
-        OPTIONAL_FILES,
-        REQUIRED_ESTIMATE_FILES,
-        REQUIRED_FILES,
-    )
 
-    known = {
-        *REQUIRED_FILES,
-        *REQUIRED_ESTIMATE_FILES,
-        *OPTIONAL_FILES,
-        MANIFEST_FILE,
-        TRIAL_FILE,
-        "parents.json",
-        "digests.json",
-        "answers.json",
-    }
-    return name in known or _NUMBERED.fullmatch(name) is not None
+    listed = (*manifest.REQUIRED_FILES, *manifest.REQUIRED_ESTIMATE_FILES, *manifest.OPTIONAL_FILES)
+    others = (manifest.MANIFEST_FILE, TRIAL_FILE, "parents.json", "digests.json", "answers.json")
+    return name in listed or name in others or _NUMBERED.fullmatch(name) is not None
 
 
 def _is_mine(about: os.stat_result) -> bool:

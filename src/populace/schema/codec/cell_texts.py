@@ -212,13 +212,8 @@ def _format_temporal_cells(cells: Array) -> Array:
             np.nan_to_num(whole).astype(np.int64) // DAY_SECONDS, pa.int32(), mask=np.isnan(whole)
         )
         return days.cast(pa.date32()).cast(pa.string())
-    # In a time zone the first and the last day of the calendar may lie beyond it.
-    early, late = (
-        (0, DAY_SECONDS)
-        if pa.types.is_time(kind)
-        else ((FIRST_DAY + 1) * DAY_SECONDS, LAST_DAY * DAY_SECONDS)
-    )
-    shown = pa.array((whole >= early) & (whole < late))
+    # In a time zone the first and the last day of the calendar may lie beyond it; a time of the day is far from both.
+    shown = pa.array((whole >= (FIRST_DAY + 1) * DAY_SECONDS) & (whole < LAST_DAY * DAY_SECONDS))
     try:
         written = pc.if_else(shown, cells, pa.scalar(None, kind)).cast(pa.string())
     except pa.ArrowException:

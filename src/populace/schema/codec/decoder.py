@@ -145,11 +145,8 @@ def _to_type(values: Sequence[str | int | float | None] | Numbers, kind: pa.Data
     if not pa.types.is_temporal(kind):
         found = to_arrow(values) if isinstance(values, np.ndarray) else pa.array(values, kind)
         return found if found.type == kind else found.cast(kind)
-    return (
-        pa.array(values, pa.int64())
-        .cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
-        .cast(kind)
-    )
+    width = pa.int64() if pa.types.is_timestamp(kind) else pa.int32()
+    return pa.array(values, pa.int64()).cast(width).cast(kind)
 
 
 def _format_numbers(column: Column, drawn: Numbers) -> Array:

@@ -40,7 +40,14 @@ class NumericValues:
 
     def __call__(self, cells: Array, *, codes: Mapping[str, npt.NDArray[Any]], decimal: str = ".") -> Floats:
         """Return the numbers of rows, from their cells and the codes that they have in the end."""
-        values = self._read(cells, decimal=decimal)
+        if isinstance(cells, pa.ChunkedArray):
+            cells = cells.combine_chunks()
+        if self._bins.accepts_type(cells.type):
+            values = self._bins.numbers(cells, decimal=decimal)
+        else:
+            distinct, places = find_distinct(cells)
+            # An empty cell has place −1: the entry appended at the end.
+            values = np.append(self._bins.numbers(distinct, decimal=decimal), np.nan)[places]
         own = join_variables(self._column, codes)
         inside = np.clip(values, self._bins.low, self._bins.high)
         held = np.where(self._bins.codes(values) == own, inside, np.nan)
@@ -51,15 +58,6 @@ class NumericValues:
             held[moved] = np.array(middles)[places]
         held[own >= self._column.levels] = np.nan
         return held
-
-    def _read(self, cells: Array, *, decimal: str) -> Floats:
-        if isinstance(cells, pa.ChunkedArray):
-            cells = cells.combine_chunks()
-        if self._bins.accepts_type(cells.type):
-            return self._bins.numbers(cells, decimal=decimal)
-        values, places = find_distinct(cells)
-        # An empty cell has place −1: the entry appended at the end.
-        return np.append(self._bins.numbers(values, decimal=decimal), np.nan)[places]
 
 
 def numeric_column_names(schema: Schema) -> tuple[str, ...]:

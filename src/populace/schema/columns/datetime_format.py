@@ -160,17 +160,12 @@ def _regex(parts: list[str]) -> str:
     written = []
     after_digits = False
     for part in parts:
-        name = part[1:]
-        if part.startswith("%") and name in _NUMBERS:
-            most = _NUMBERS[name]
+        name = part[1:] if part.startswith("%") else ""
+        most = _NUMBERS.get(name)
+        if most is None:
+            written.append(_WORDS.get(name) or re.escape("%" if part == "%%" else part))
+        else:
             least = most if after_digits or name in "Yy" else 1
             written.append(f"(?P<{name}>[0-9]{{{least},{most}}})")
-            after_digits = True
-            continue
-        after_digits = False
-        written.append(
-            _WORDS[name]
-            if part.startswith("%") and name in _WORDS
-            else re.escape(part[-1:] if part == "%%" else part)
-        )
+        after_digits = most is not None
     return "".join(written)

@@ -197,7 +197,8 @@ def _tabulate_rule(part: UniverseRule | ZeroRule, classes: Mapping[str, Grouping
     text, clique = part.text, part.condition.variables
     if isinstance(part, UniverseRule):
         clique = (*clique, part.variable)
-    cells = math.prod(classes[name].size for name in clique)
+    shape = tuple(classes[name].size for name in clique)
+    cells = math.prod(shape)
     if cells > LIMITS.max_rule_cells:
         raise SchemaError(
             f"the rule “{text}” has {cells} combinations of classes; {LIMITS.max_rule_cells} is the most.",
@@ -210,7 +211,6 @@ def _tabulate_rule(part: UniverseRule | ZeroRule, classes: Mapping[str, Grouping
         holds = holds == (codes[part.variable] != part.outside)
     else:
         holds = ~holds
-    shape = tuple(classes[name].size for name in clique)
     allowed = np.array(np.broadcast_to(holds, shape))
     allowed.setflags(write=False)
     return Rule(text=text, clique=clique, allowed=allowed)

@@ -86,11 +86,6 @@ def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> Schem
     return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
 
 
-def unfinished_columns(document: SchemaDocument) -> list[str]:
-    """Return the names of the columns that are left to fill in."""
-    return [name for name, keys in document.columns.items() if not keys]
-
-
 def _table(dataset: str) -> dict[str, Any]:
     return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}
 
