@@ -1,4 +1,8 @@
-"""From a private file or frame to codes, in one pass and without a word about its rows."""
+"""From a private file or frame to codes, in one pass and without a word about its rows.
+
+The parts are joined here: `csv_lines` and `csv_source` cut a line into fields, `schema/codec/table_codec` and `encoder`
+turn a field into a code.
+"""
 
 from __future__ import annotations
 
