@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from populace.simulation.geography import AREAS
+from populace.simulation.households import AREAS
 from populace.simulation.population import simulate_population
 
 LEVELS = ["state", "county", "tract", "block_group", "block"]

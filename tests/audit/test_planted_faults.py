@@ -204,7 +204,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     (
         "books",
         LedgerState._reserve,
-        "(account.unit, account.id) != (record.unit.name, record.unit.id)",
+        "(account.unit, account.id, account.frequency) != unit",
         "False",
     ),
     ("books", LedgerState._finish, "taken_epsilon - epsilon", "taken_epsilon - 2 * epsilon"),
