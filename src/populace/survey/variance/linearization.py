@@ -52,10 +52,12 @@ Answers = Mapping[Sum, NoisySum]
 
 def ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> list[tuple[Sum, NoisySum]]:
     """Ask for batches of sums, and return each with its answer, from steps to numbers."""
+    # Sums that no float holds are refused by the oracle.
+    answers = oracle.sum_batches(batches)
     asked = [(each, float(each.step), mechanism) for sums, mechanism in batches for each in sums]
     return [
         (each, NoisySum(values=counts.astype(np.float64) * step, step=step, mechanism=mechanism))
-        for (each, step, mechanism), counts in zip(asked, oracle.sum_batches(batches), strict=True)
+        for (each, step, mechanism), counts in zip(asked, answers, strict=True)
     ]
 
 
