@@ -50,7 +50,9 @@ def test_noise_that_would_not_fit_is_refused_before_anything_is_spent(method, tm
 
 
 @pytest.mark.parametrize("sizes", [MANY, LONG], ids=["many", "long"])
-@pytest.mark.parametrize("method", sorted({*METHODS} - {"histogram-exponential", "stability", "gem", "topdown"}))
+@pytest.mark.parametrize(
+    "method", sorted({*METHODS} - {"histogram-exponential", "stability", "gem", "topdown"})
+)
 @pytest.mark.slow
 def test_the_least_budget_that_is_not_refused_runs_to_its_end(method, sizes, tmp_path):
     columns, wanted = len(sizes), resolve_workload(None)(Schema.from_sizes(sizes)).weights
