@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -o tmp_path_retention_policy=failed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-full check format bench-env bench docs changelog clean
+.PHONY: help setup demo test test-slow test-full check format bench-env bench studies docs changelog clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,14 @@ bench: bench-env ## run every script of bench/ and keep what it prints in bench/
 	  mv $$kept.part $$kept.txt; cat $$kept.txt; \
 	done
 
+studies: setup ## run every study of examples/studies/, the figures of the sources, into studies/ (under 15 CPU minutes)
+	@for study in examples/studies/*.toml; do \
+	  name=$$(basename $$study .toml); \
+	  data=$$(sed -n 's/^file = "\(.*\)"/\1/p' $$study); \
+	  if [ -n "$$data" ] && [ ! -f examples/studies/$$data ]; then echo "$$name: skipped, there is no $$data" >&2; continue; fi; \
+	  $(BIN)/populace simulate $$study --out studies/$$name || exit 1; \
+	done
+
 docs: setup ## write the generated pages and pictures of docs/
 	@$(BIN)/python docs/reference/cli.py
 	@$(BIN)/python docs/reference/python.py
@@ -83,6 +91,6 @@ changelog: ## write CHANGELOG.md from the fragments in changes/
 	@$(PYTHON) changes/compile.py
 
 clean: ## remove what the commands above made, the environments included
-	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release*
+	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release* studies
 	@rm -rf src/populace/_native/_kernels.* src/*.egg-info
 	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,12 +12,14 @@ removed. One release, and five ways to say what it promises:
     distribution   the privacy loss distribution of the integer noise: for questions that are fixed in advance
     dp-accounting  the same by Google's library
 
-Then the same where a person is replaced (exact totals): two cells move, variance 1/ρ. And what a run of populace that
-asks for the ε of the continuous curve is charged, and does not need, by the distribution.
+Then the same where a person is replaced (exact totals): two cells move, variance 1/ρ. And what a run of populace draws
+that asks for ε = 16.464 with questions fixed in advance, under both relations: its noise is calibrated by the
+distribution. Beside it the noise that the filter would have it draw.
 
-Claim: the distribution is within 0.1 % of the continuous curve and of dp-accounting, and not above the filter. This one
-pays for the narrowest noise, that of the totals of states: 0.7 more than the distribution, and more than ρ alone. So
-a run that is priced by it, with questions fixed in advance, promises 0.6 less than it was asked for.
+Claim: the distribution is within 0.1 % of the continuous curve and of dp-accounting, and not above the filter, which
+pays for the narrowest noise, that of the totals of states: 0.7 more than the distribution, and more than ρ alone. A run
+that asks for 16.464 draws ρ = 2.556 to three digits, and its ε by the distribution is below what it asked for by less
+than 0.001; the filter would draw 2.40.
 """
 
 from __future__ import annotations
@@ -39,10 +41,11 @@ from populace.privacy.accounting.gaussian_dp import discrete_gaussian_mu_squared
 from populace.privacy.accounting.privacy_loss import Currency, epsilon_for
 from populace.privacy.accounting.privacy_loss_distribution import composed_epsilon
 from populace.schema.schema import Schema
-from populace.schema.unit import PrivacyUnit
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "census"
 RHO, DELTA = Fraction("2.556"), Fraction("1e-10")
+ASKED = Fraction("16.464")
 TOLERANCE = 1e-3
 
 
@@ -103,10 +106,25 @@ def main() -> None:
     added = [1 / (2 * RHO * each.share) for each in asked]
     missed = show("one person added or removed", added)
     missed += show("one person replaced", [2 * variance for variance in added for _ in range(2)])
-    epsilon = epsilon_for(2 * RHO, currency=Currency.GDP, delta=DELTA)
-    budget = Budget.of(epsilon, DELTA, unit=PrivacyUnit())
-    charged = [budget.measure_noise(each.share, marginals=1).variance for each in asked]
-    missed += show(f"a run that asks for ε = {float(epsilon):.4f}", charged)
+    shares = [each.share for each in asked]
+    for relation in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE):
+        budget = Budget.of(ASKED, DELTA, unit=PrivacyUnit(neighbours=relation))
+        cells = budget.unit.marginal_l2_squared
+        begun = time.process_time()
+        drawn = [noise.variance for noise in budget.plan_noise(shares)]
+        spent = time.process_time() - begun
+        missed += show(f"a run that asks for ε = {float(ASKED)}, {relation.value}", drawn * cells)
+        rho = sum(cells / (2 * variance) for variance in drawn)
+        filtered = [budget.measure_noise(share, marginals=1).variance for share in shares]
+        print(
+            f"  calibrated in {spent:.2f} CPU seconds: ρ = {float(rho):.5f}; by the filter "
+            f"{float(sum(cells / (2 * variance) for variance in filtered)):.5f}"
+        )
+        needed = composed_epsilon(drawn * cells, delta=DELTA)
+        far = abs(rho - RHO) > TOLERANCE or not ASKED - Fraction(TOLERANCE) <= needed <= ASKED
+        if far:
+            print("  * not as claimed")
+        missed += far
     print(f"\n{missed or 'no'} bars missed")
 
 

@@ -48,11 +48,7 @@ from populace.core.spine import Spine
 from populace.inference.hierarchy.hierarchy_estimates import estimate_hierarchy
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries
 from populace.inference.hierarchy.integer_tables import integer_tables
-from populace.inference.hierarchy.measured_hierarchy import (
-    MeasuredHierarchy,
-    level_marginal,
-    require_geography,
-)
+from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy, require_geography
 from populace.measurements.measurements import Measurement
 from populace.methods.topdown.level_budget import LevelBudget
 from populace.privacy.accounting.budget import Budget
@@ -141,14 +137,14 @@ def measure(census: Census, case: Case, *, seed: int) -> MeasuredHierarchy:
     unit = PrivacyUnit(neighbours=Neighbours.REPLACE_ONE if exact else Neighbours.ADD_REMOVE)
     budget = Budget.of(*BUDGETS[case.budget], unit=unit)
     items = [
-        Measurement(level_marginal(geography, level, ()), census.truth[level].sum(axis=(1, 2)), Fraction(0))
+        Measurement(geography.marginal(level), census.truth[level].sum(axis=(1, 2)), Fraction(0))
         for level in exact
     ]
     for asked in LevelBudget.default(DOMAIN, geography).allocate(geography, exact=exact):
         mechanism = budget.measure_noise(asked.share, marginals=1)
         lost = tuple(1 + i for i, name in enumerate(DOMAIN) if name not in asked.query.clique)
         counts = noise.add(census.truth[asked.level].sum(axis=lost), mechanism=mechanism)
-        marginal = level_marginal(geography, asked.level, asked.query.clique)
+        marginal = geography.marginal(asked.level, asked.query.clique)
         items.append(Measurement(marginal, counts if asked.level else counts[0], mechanism.variance))
     return MeasuredHierarchy.of(census.zeroed if case.zero else census.schema, items)
 

@@ -24,7 +24,7 @@ from error import here
 from populace.privacy.accounting.mechanisms import Exponential, Spend
 from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.hash_chain import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.privacy.ledger.run_record import Adaptivity, RunRecord
 from populace.schema.unit import PrivacyUnit

@@ -20,7 +20,9 @@ import pyarrow as pa
 from error import SHARED
 
 import populace as pp
-from populace.release.report.hierarchy.bias_charts import bias_against_truth
+from populace.release.report.hierarchy.bias_charts import asymmetry_chart
+from populace.release.report.hierarchy.hierarchy_document import LevelBias
+from populace.release.report.hierarchy.nonnegativity_bias import TRUE_CLASS_ENDS, classify_bias
 from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
 from populace.release.report.palette import fill_colours
 
@@ -58,10 +60,13 @@ def main() -> None:
     for level in range(spine.depth - 1, 0, -1):
         tables.insert(0, np.asarray(spine.sum_children(tables[0], level=level)))
     below = list(zip(spine.levels, shown.tables, tables, strict=True))[1:]
-    found, chart = bias_against_truth(
-        {name: published.ravel() for name, published, _ in below},
-        truth={name: true.ravel() for name, _, true in below},
-    )
+    found = [
+        LevelBias(
+            level=name, classes=classify_bias(published - true, by=true.astype(float), ends=TRUE_CLASS_ENDS)
+        )
+        for name, published, true in below
+    ]
+    chart = asymmetry_chart(found, of="true")
     for level in found:
         print(f"{level.level}: cells of a true count, how many, mean of published − true, B")
         for each in level.classes:

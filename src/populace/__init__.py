@@ -6,6 +6,7 @@ The names below are loaded when they are first used, so that `import populace` i
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from populace.api.check import check as check
     from populace.api.estimate import estimate as estimate
     from populace.api.generate import generate as generate
     from populace.api.generate import release_from as release_from
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from populace.api.synthesize import synthesize as synthesize
     from populace.core.errors import OverBudget as OverBudget
     from populace.core.errors import PopulaceError as PopulaceError
+    from populace.evaluation.claims.findings import compare_findings as compare_findings
+    from populace.evaluation.evaluation_result import Evaluation as Evaluation
+    from populace.evaluation.score_files import evaluate as evaluate
     from populace.inference.gls.count_intervals import intervals as intervals
     from populace.inference.model import Model as Model
     from populace.measurements.measurements import Measurements as Measurements
@@ -21,16 +25,22 @@ if TYPE_CHECKING:
     from populace.planning.plan import plan as plan
     from populace.privacy.ledger.ledger import Ledger as Ledger
     from populace.release.bundle import Release as Release
+    from populace.release.checks_bundle import Checks as Checks
     from populace.release.estimates_bundle import Estimates as Estimates
     from populace.release.verify.verify import verify as verify
     from populace.schema.schema import Schema as Schema
+    from populace.studies.simulate import simulate as simulate
+    from populace.survey.claims.claims import Claims as Claims
     from populace.survey.design.design import Design as Design
     from populace.survey.queries.queries import Queries as Queries
     from populace.survey.queries.queries import Query as Query
 
 _HOMES = {
+    "Checks": "release.checks_bundle",
+    "Claims": "survey.claims.claims",
     "Design": "survey.design.design",
     "Estimates": "release.estimates_bundle",
+    "Evaluation": "evaluation.evaluation_result",
     "Ledger": "privacy.ledger.ledger",
     "Measurements": "measurements.measurements",
     "Model": "inference.model",
@@ -41,13 +51,17 @@ _HOMES = {
     "Release": "release.bundle",
     "Schema": "schema.schema",
     "Workload": "methods.workload",
+    "check": "api.check",
+    "compare_findings": "evaluation.claims.findings",
     "estimate": "api.estimate",
+    "evaluate": "evaluation.score_files",
     "fit": "methods.fit_measurements",
     "generate": "api.generate",
     "intervals": "inference.gls.count_intervals",
     "measure": "api.measure",
     "plan": "planning.plan",
     "release_from": "api.generate",
+    "simulate": "studies.simulate",
     "synthesize": "api.synthesize",
     "verify": "release.verify.verify",
 }

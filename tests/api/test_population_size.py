@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_weights_that_are_off_are_noted(
 def test_a_design_may_shrink_weights() -> None:
     design = Design.parse("[design]\nshrink = 0.25" + TOTALS, schema=SCHEMA)
     assert Calibration.of(design).shrink == Fraction(1, 4)
-    assert Calibration.of(design, shrink=Fraction(1, 2)).shrink == Fraction(1, 2)
+    assert replace(Calibration.of(design), shrink=Fraction(1, 2)).shrink == Fraction(1, 2)
     for text in ("[design]\nshrink = 0.25", "[design]\nshrink = 2" + TOTALS):
         with pytest.raises(SchemaError, match="shrink"):
             Design.parse(text, schema=SCHEMA)

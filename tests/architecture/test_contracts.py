@@ -52,6 +52,11 @@ PLANTS = {
         "import populace.privacy.accounting.mechanisms",
         "engines",
     ),
+    "a report evaluates real rows": (
+        "release/report/render.py",
+        "import populace.evaluation.score_files",
+        "internal",
+    ),
     "the schema imports upwards": ("schema/unit.py", "import populace.measurements.measurements", "layers"),
     "a module without a place": ("shortcut.py", "", "layers"),
 }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from .dead_code import WHITELIST, dead_code
 
 MAX_WHITELIST = 10
 
 
+@pytest.mark.slow
 def test_a_function_that_nothing_calls_is_seen() -> None:
     found = dead_code(planted="def of_no_use_to_anybody():\n    return 1\n")
     assert [line for line in found if "of_no_use_to_anybody" in line]

@@ -8,8 +8,11 @@ import sys
 import populace
 
 PINNED = [
+    "Checks",
+    "Claims",
     "Design",
     "Estimates",
+    "Evaluation",
     "Ledger",
     "Measurements",
     "Model",
@@ -20,13 +23,17 @@ PINNED = [
     "Release",
     "Schema",
     "Workload",
+    "check",
+    "compare_findings",
     "estimate",
+    "evaluate",
     "fit",
     "generate",
     "intervals",
     "measure",
     "plan",
     "release_from",
+    "simulate",
     "synthesize",
     "verify",
 ]

@@ -287,7 +287,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     ("accounts", LedgerState._reserve, "within=record.unit.within,", ""),
     ("accounts", LedgerState._reserve, "partition=partition,", ""),
-    ("accounts", Account.to_json, "if self.within else {}", "if not self.within else {}"),
+    ("accounts", Account.to_json, "if value or key not in optional", "if key not in optional"),
     (
         "accounts",
         ExactTotals.of,
@@ -297,8 +297,8 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     (
         "accounts",
         LedgerState.write,
-        "self._check_private(event.dataset)\n        self._publish_totals",
-        "self._publish_totals",
+        "EventKind.SPEND, EventKind.INVARIANT)",
+        "EventKind.SPEND)",
     ),
     ("accounts", LedgerState._publish_totals, "(*run.invariants, totals)", "run.invariants"),
     # Totals that are read first, or that are booked once.
@@ -316,7 +316,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ),
     # Budget that is given back.
     ("return", RunRecord.compute_unneeded, "self.plan is not Adaptivity.FIXED", "False"),
-    ("return", RunRecord.compute_unneeded, "(1 + _SLACK)", "(1 - 1000 * _SLACK)"),
+    ("return", RunRecord.compute_unneeded, "(1 + EPSILON_SLACK)", "(1 - 1000 * EPSILON_SLACK)"),
     ("return", RunRecord.check_return, "self.plan is not Adaptivity.FIXED", "False"),
     ("return", RunRecord._is_within_distribution, "<= delta", "<= 2 * delta"),
     ("return", pld.gaussian_variances, "spend.answers * spend.l1", "spend.answers"),

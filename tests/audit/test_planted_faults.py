@@ -197,8 +197,8 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     (
         "books",
         LedgerState.write,
-        "(EventKind.GRANT, EventKind.RESERVE, EventKind.SPEND)",
-        "(EventKind.GRANT, EventKind.RESERVE)",
+        "EventKind.RESERVE, EventKind.SPEND, ",
+        "EventKind.RESERVE, ",
     ),
     ("books", LedgerState._reserve, "or record.delta > account.left_delta", ""),
     (

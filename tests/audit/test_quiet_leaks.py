@@ -16,7 +16,7 @@ import pytest
 from populace.core.errors import LedgerError, OverBudget, UsageError
 from populace.core.marginals import Candidates, Marginal
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Exponential, Spend
-from populace.privacy.ledger.events import GENESIS, Event, EventKind, open_row, seal_event
+from populace.privacy.ledger.hash_chain import GENESIS, Event, EventKind, open_row, seal_event
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.noise import entropy
 from populace.privacy.noise.entropy import RehearsalEntropy, SystemEntropy

@@ -28,7 +28,6 @@ from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.privacy.ledger.events import seal_event
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -120,8 +119,7 @@ class Workspace(Ledger):
 
     def _write(self, decide: Any) -> LedgerState:
         books = self._books.copy()
-        for event in decide(books):
-            books.write(event, row=seal_event(event, seq=books.seq + 1, previous=books.hash))
+        books.book(decide(books))
         self._books = books
         return books
 

@@ -7,7 +7,8 @@ import pyarrow.csv as pacsv
 import pytest
 
 from populace.cli.main import main
-from tests.helpers.linked_files import ROLES, RULES, TEXT, draw_neighbours, to_frames
+from populace.schema.schema import Schema
+from tests.helpers.linked_files import ROLES, RULES, SPINE, TEXT, draw_neighbours, to_frames
 
 SCHEMA = TEXT.format(most=3, neighbours="add-remove", roles=ROLES) + RULES
 
@@ -80,6 +81,9 @@ def test_exit_code_words_and_files_are_the_same_for_any_rows(folder, capsys):
 
 
 def test_schema_verbs_take_linked_tables(folder, capsys):
-    assert main(["schema", "check", "homes.toml"]) == 0
-    assert main(["schema", "show", "homes.toml"]) == 0
-    assert "age" in capsys.readouterr().out
+    for text in (SCHEMA, SCHEMA + SPINE):
+        (folder / "homes.toml").write_text(text)
+        assert main(["schema", "check", "homes.toml"]) == 0
+        capsys.readouterr()
+        assert main(["schema", "show", "homes.toml"]) == 0
+        assert Schema.parse(capsys.readouterr().out) == Schema.parse(text)

@@ -1,35 +1,37 @@
 """Whole hierarchical runs on a small made-up population, with the library's own plan, noise and estimates.
 
-An oracle answers the questions of `topdown` from known counts with rehearsed noise. How often intervals of the
-unbiased estimates hold the truth is counted by level and by area, run by run.
+The barrier answers the questions of `topdown` about known people, with rehearsed noise, and books exact totals. How
+often the margins of a release hold the truth is counted by level and by area, run by run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 
-from populace.core.marginals import Marginal
 from populace.core.progress import silent
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates
+from populace.inference.hierarchy.hierarchy_margins import area_margins, unit_margins
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
     possible_cells,
     require_geography,
 )
-from populace.measurements.measurements import Batch, Measurement
 from populace.methods.topdown.topdown import measure_topdown
 from populace.methods.workload import Workload
-from populace.privacy.accounting.budget import Budget
+from populace.privacy.ledger.exact_totals import ExactTotals
+from populace.privacy.ledger.run_record import Adaptivity
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.barrier import Barrier
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.private_table import PrivateTable
+from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
-from populace.schema.unit import Neighbours, PrivacyUnit
+from tests.audit.transcripts import Workspace
 
 LEVELS = ("county", "tract", "block")
 COLUMNS = """
@@ -44,7 +46,6 @@ max = 3
 other = "0"
 """
 ZEROS = "[[zeros]]\nwhen = \"sex == 'm' and age == 3\"\nelse = { sex = 'f' }\n"
-QUANTILE = NormalDist().inv_cdf(0.975)
 AREAS = 200
 
 
@@ -91,53 +92,36 @@ class RunCase:
         return counts if possible is None else counts * possible
 
     @cached_property
+    def table(self) -> PrivateTable:
+        """The people behind the counts, a row for each."""
+        codes = np.repeat(np.indices(self.truth.shape).reshape(3, -1), self.truth.ravel(), axis=1)
+        rows = dict(zip((GEOCODE, "sex", "age"), codes.astype(np.uint8), strict=True))
+        return PrivateTable(lambda: MemoryEngine(rows, domain=self.schema.domain), schema=self.schema)
+
+    @cached_property
     def areas(self) -> np.ndarray:
         """Random sets of blocks, few and many, that are no units: (areas, blocks)."""
         rng, leaves = np.random.default_rng(9), len(self.truth)
         return rng.random((AREAS, leaves)) < rng.uniform(0.05, 0.7, (AREAS, 1))
 
 
-class RehearsalOracle:
-    """Answers the questions of `topdown` from known counts, with noise of the library from a seed."""
-
-    def __init__(self, case: RunCase, *, seed: int) -> None:
-        neighbours = Neighbours.REPLACE_ONE if case.invariants else Neighbours.ADD_REMOVE
-        self.schema, self._truth = case.schema, case.truth
-        self.budget = Budget.of(
-            Fraction(case.epsilon), Fraction(case.delta), unit=PrivacyUnit(neighbours=neighbours)
-        )
-        self._noise = ExactNoise(RehearsalEntropy(seed))
-
-    def publish_totals(self, level: str) -> Measurement:
-        """Return exact totals of the units of a level."""
-        geography = require_geography(self.schema)
-        marginal = geography.marginal(geography.spine.levels.index(level))
-        return Measurement(marginal, self._count(marginal), Fraction(0))
-
-    def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
-        """Return noisy counts."""
-        return tuple(
-            Measurement(marginal, self._noise.add(self._count(marginal), mechanism=noise), noise.variance)
-            for marginals, noise in batches
-            for marginal in marginals
-        )
-
-    def _count(self, marginal: Marginal) -> np.ndarray:
-        names = ("geocode", "sex", "age")
-        lost = tuple(axis for axis, name in enumerate(names) if name not in marginal.clique)
-        counts = self._truth.sum(axis=lost)
-        grouping = marginal.grouping("geocode")
-        if grouping is None:
-            return np.asarray(counts)
-        found = np.zeros((grouping.size, *counts.shape[1:]), dtype=np.int64)
-        np.add.at(found, grouping.lookup, counts)
-        return found
-
-
 def run(case: RunCase, *, seed: int) -> HierarchyEstimates:
-    """Return the unbiased estimates of one run."""
-    oracle = RehearsalOracle(case, seed=seed)
-    items = measure_topdown(oracle, Workload(weights={}), silent)
+    """Return the unbiased estimates of one run: reserved, charged and answered by the barrier, with noise of a seed."""
+    reserved = Workspace().reserve(
+        "counted",
+        epsilon=case.epsilon,
+        delta=case.delta,
+        unit=case.schema.unit,
+        method="topdown",
+        schema_digest=case.schema.digest,
+        rehearsal=True,
+        plan=Adaptivity.FIXED,
+        exact=ExactTotals.of(case.schema),
+    )
+    barrier = Barrier(case.table, run=reserved, noise=ExactNoise(RehearsalEntropy(seed)))
+    items = measure_topdown(barrier, Workload(weights={}), silent)
+    booked = [totals.level for totals in reserved.record().invariants]
+    assert booked == list(case.schema.invariants), "exact totals leave with their event, and no other way"
     return MeasuredHierarchy.of(case.schema, items).estimates
 
 
@@ -175,10 +159,9 @@ class Coverage:
 def cover(case: RunCase, *, runs: int, factor: float = 1.0) -> Coverage:
     """Count how often intervals hold the truth; `factor` falsifies the variance that they are made from.
 
-    Counts that are known exactly are left out. Standard deviations follow from the plan, so those of one run are
-    those of all.
+    Counts that are known exactly are left out. Margins follow from the plan, so those of one run are those of all.
     """
-    first = run(case, seed=0)
+    first, laplace = run(case, seed=0), case.delta == "0"
     plan, clique = first.form.plan, tuple(first.form.plan.domain)
     names = {}
     for level, name in enumerate(plan.spine.levels):
@@ -188,11 +171,21 @@ def cover(case: RunCase, *, runs: int, factor: float = 1.0) -> Coverage:
         exact = np.zeros((plan.spine.units(level), *plan.shape), dtype=np.int64)
         np.add.at(exact, plan.spine.ancestors(level), case.truth)
         truths[name] = exact if columns else exact.sum(axis=(1, 2))
-        widths[name] = QUANTILE * (factor**0.5) * first.standard_deviation(columns, level=level)
-    deviations = np.stack([first.area(members, clique=clique).standard_deviation for members in case.areas])
+        widths[name] = factor**0.5 * unit_margins(first, columns, level=level, laplace=laplace)
     flat = case.areas.astype(np.int64)
     area_truth = np.tensordot(flat, case.truth, axes=1)
-    reach = QUANTILE * factor**0.5 * deviations
+    reach = factor**0.5 * np.stack(
+        [
+            area_margins(
+                first,
+                clique,
+                members=members,
+                variance=first.area(members, clique=clique).variance,
+                laplace=laplace,
+            )
+            for members in case.areas
+        ]
+    )
     open_cells = reach > 1e-6
     hits: dict[str, list[float]] = {name: [] for name in names}
     area_hits = []

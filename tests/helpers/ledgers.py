@@ -10,7 +10,7 @@ from pathlib import Path
 
 from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.ledger import ledger_file
-from populace.privacy.ledger.events import GENESIS, Event, EventKind, Row, seal_event
+from populace.privacy.ledger.hash_chain import GENESIS, Event, EventKind, Row, seal_event
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.privacy.ledger.run_record import Adaptivity
 from populace.schema.unit import PrivacyUnit

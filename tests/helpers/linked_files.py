@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,12 @@ when = "relationship == 'head' and age < 15"
 when = "relationship == 'child' and age >= 15 and age.1 < 30"
 """
 
+SPINE = """
+[geography]
+levels = ["county", "tract"]
+units = ["A|1", "A|2", "B|1"]
+"""
+
 Home = tuple[str | None, str]
 Person = tuple[str | None, str, int, str, str]
 Tables = tuple[list[Home], list[Person]]
@@ -72,6 +79,27 @@ def linked_schema(*, most: int = 3, neighbours: str = "add-remove", roles: bool 
     """Return the schema of the two tables, with roles and rules or without."""
     text = TEXT.format(most=most, neighbours=neighbours, roles=ROLES if roles else "")
     return Schema.parse(text + (RULES if roles else ""))
+
+
+def placed_schema(
+    *, most: int = 3, neighbours: str = "add-remove", roles: bool = True, exact: Sequence[str] = ()
+) -> Schema:
+    """Return the same schema with the counties and tracts that households are in; `exact` levels are invariant."""
+    text = TEXT.format(most=most, neighbours=neighbours, roles=ROLES if roles else "")
+    totals = "".join(
+        f"[[invariants]]\nby = {[level] if level else []}\n".replace("'", '"') for level in exact
+    )
+    return Schema.parse(text + (RULES if roles else "") + SPINE + totals)
+
+
+def place_frames(tables: Tables, *, tracts: Mapping[str | None, tuple[str, str]]) -> dict[str, pa.Table]:
+    """Return rows as two Arrow tables; a household that is not named is in tract 1 of county A."""
+    frames = to_frames(tables)
+    places = [tracts.get(key, ("A", "1")) for key in frames["household"]["home"].to_pylist()]
+    for number, level in enumerate(("county", "tract")):
+        column = pa.array([place[number] for place in places], pa.string())
+        frames["household"] = frames["household"].append_column(level, column)
+    return frames
 
 
 def to_frames(tables: Tables) -> dict[str, pa.Table]:

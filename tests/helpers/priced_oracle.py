@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -14,11 +15,14 @@ from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Spend
 from populace.schema.conditions.rules import NO_RULES
+from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
 
 class PricedOracle:
     """Answers from rows of codes with seeded noise, and writes down what every question costs."""
+
+    partition, groups, max_rows = (), (), None
 
     def __init__(
         self,
@@ -36,7 +40,17 @@ class PricedOracle:
         exact=False,
     ):
         self.domain = Domain(sizes)
-        self.ordered, self.rules, self.totals = frozenset(ordered), rules, totals
+        self.ordered = frozenset(ordered)
+        self.schema = SimpleNamespace(
+            domain=self.domain,
+            rules=rules,
+            totals=totals,
+            partition=self.partition,
+            groups=self.groups,
+            max_rows=self.max_rows,
+            linked=None,
+            variables=Schema.from_sizes(sizes).variables,
+        )
         self.public = public
         self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=unit or PrivacyUnit())
         self.asked: list[tuple[str, int, Fraction]] = []

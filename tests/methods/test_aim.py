@@ -16,7 +16,7 @@ from populace.methods.selection.candidates import mean_absolute_noise
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from populace.schema.conditions.rules import NO_RULES
+from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 from tests.helpers.budgets import measure_share
 
@@ -24,10 +24,9 @@ from tests.helpers.budgets import measure_share
 class Workspace:
     """An oracle over rows of its own, which writes down every question and takes the best candidate."""
 
-    ordered, rules, totals = frozenset(), NO_RULES, ()
-
     def __init__(self, rows, sizes, *, epsilon="1", delta="1e-6", seed=0, choose=np.argmax, loud=1.0):
-        self.domain = Domain(sizes)
+        self.schema = Schema.from_sizes(sizes)
+        self.domain = self.schema.domain
         self.budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=PrivacyUnit())
         self.rows, self.rng, self.pick, self.loud = rows, np.random.default_rng(seed), choose, loud
         self.spent, self.asked, self.noises, self.slates = Fraction(0), [], [], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -191,6 +192,16 @@ class TestSmaller:
         ruled = reduce_schema(WAGES, coarse={"wage": 8}, drop=[])
         assert ruled.zeros == WAGES.zeros
         assert ruled.columns["wage"].size == 8
+
+    def test_groups_and_areas_lose_the_columns_that_go(self) -> None:
+        sizes = Schema.from_sizes(dict.fromkeys("abcd", 4))
+        schema = replace(
+            sizes, groups=(("a", "b"), ("c",)), partition=("d",), partition_least=5, partition_step=2
+        )
+        found = reduce_schema(schema, coarse={"a": 2}, drop=["b", "c", "d"])
+        assert (found.groups, found.partition) == ((("a",),), ())
+        assert (found.partition_least, found.partition_step) == (None, None)
+        assert reduce_schema(schema, coarse={}, drop=["b"]).partition_least == 5
 
     def test_rules_about_columns_that_go_go_with_them(self) -> None:
         found = reduce_schema(WAGES, coarse={}, drop=["age"])

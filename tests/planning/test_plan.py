@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,9 @@ from populace.core.marginals import Marginal
 from populace.methods.registry import METHODS
 from populace.methods.workload import Workload
 from populace.planning.plan import find_epsilon, plan
+from populace.planning.plan_page import LABEL_GAP, LABEL_HEIGHT, _choose_labels
 from populace.planning.prediction_range import PredictionRange, compute_noise_cv
+from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.populations import (
     SimulatedPopulation,
     invent_population,
@@ -34,6 +38,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.columns.date_columns import DateTimeColumn
 from populace.schema.schema import Schema
+from populace.simulation.linked_population import simulate_households
 
 SIZES = Schema.from_sizes({"sex": 2, "age": 40, "work": 5, "area": 12})
 SMALL = Schema.from_sizes({"age": 40, "work": 5})
@@ -363,3 +368,30 @@ def test_noise_that_is_drawn_again_is_as_large(delta: str) -> None:
             np.mean(list(compute_noise_errors(run.items, schema=schema, exact=held.exact)[0].values()))
         )
     assert abs(np.mean(often) / np.mean(once) - 1) < 4 * (0.058 if delta == "0" else 0.044)
+
+
+@pytest.mark.parametrize("decades", [1, 6])
+def test_labels_of_pairs_are_a_label_apart(decades: int) -> None:
+    errors = np.geomspace(10.0**-decades, 0.99, 200)
+    made = {
+        (f"a{number}", "b"): PairError(
+            error=PredictionRange(mean=error, low=error, high=error),
+            cells=4,
+            groups=4,
+            measured=1,
+            all_cells_bound=error,
+        )
+        for number, error in enumerate(errors.tolist())
+    }
+    chosen = [made[pair].error.mean for pair in _choose_labels(SimpleNamespace(by_pair=made), letters=20)]
+    assert len(chosen) == min(6, len(chosen)) > 3
+    least = max(LABEL_GAP, 10 ** (decades * LABEL_HEIGHT))
+    assert all(high > least * low for low, high in pairwise(chosen))
+
+
+@pytest.mark.slow
+def test_linked_tables_are_planned_whatever_groups_their_pairs_are_asked_in() -> None:
+    """Pairs across the tables are asked in coarse groups, each in its own: none of them stops a plan."""
+    _, schema = simulate_households(households=10)
+    found = plan(schema, population=3000, epsilon="1", delta="1e-9")
+    assert found.by_pair

@@ -19,6 +19,7 @@ from populace.release.report import estimates_report as report
 from populace.release.report import render
 from populace.release.verify.verify import verify
 from populace.survey.estimate_notes import SUPPRESSED
+from populace.survey.queries.query_plan import QueryPlan
 from tests.helpers import small_survey
 
 FILES = {
@@ -60,6 +61,12 @@ def test_load_gives_back_what_was_saved(found: Estimates, folder: Path, tmp_path
     loaded.save(tmp_path / "again", report=False)
     for name in FILES:
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_folder_is_loaded_without_a_plan(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a plan costs, whoever wrote the folder decides: nothing is planned before its files were checked."""
+    monkeypatch.setattr(QueryPlan, "of", lambda *_, **__: pytest.fail("planned"))
+    assert len(Estimates.load(folder).rows) == 7
 
 
 def test_the_table_has_a_row_for_each_estimate(found: Estimates, folder: Path) -> None:

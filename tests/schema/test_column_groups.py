@@ -47,7 +47,7 @@ def test_a_schema_without_groups_is_what_it_was():
 
 REFUSED = {
     '["a", "b"]': "list of lists",
-    '"a"': "list of lists",
+    '"a"': "not a list",
     "[[]]": "empty",
     '[["b"], ["b"]]': "twice",
     '[["b", "b"]]': "twice",

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from populace.core import limits
 from populace.core.errors import PopulaceError, SchemaError
+from populace.schema.codec.encoder import Encoder
 from populace.schema.codec.table_codec import TableCodec
+from populace.schema.columns.column import CategoricalColumn
 from populace.schema.geocodes import GEOCODE, Geography, read_units
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
@@ -193,8 +195,9 @@ def test_a_condition_may_name_a_level() -> None:
         ([PATHS[0], PATHS[0]], LEVELS, "lists a unit twice"),
         ([("A", "1", "x"), ("A ", "1", "x")], LEVELS, "lists a unit twice"),
         ([("A|1", "1", "x")], LEVELS, "holds '|'"),
-        (PATHS, ("county", "tract", "blok"), "cannot be read"),
-        (PATHS, ("county", "tract", "tract"), "cannot be read"),
+        (PATHS, ("county", "tract", "blok"), "has no column 'block'"),
+        (PATHS, ("county", "tract", "tract"), "has no column 'block'"),
+        ([("A", "1", "x", "x")], (*LEVELS, LEVELS[-1]), "cannot be read"),
     ],
 )
 def test_files_that_are_no_spine_are_refused(
@@ -286,3 +289,11 @@ def test_an_empty_document_has_no_geography() -> None:
     from populace.schema.geocodes import read_geography
 
     assert read_geography(TomlTable("the schema", {}), folder=None) is None
+
+
+def test_unit_ids_are_read_cell_by_cell() -> None:
+    """What the other cells of a batch are must not change the code of one."""
+    encode = Encoder(CategoricalColumn(name="c", values=("12", "13"), other="13"), names_units=True)
+    cells = ["12.00", "strange", "12", None, "12.5"]
+    whole = encode(pa.array(cells)).tolist()
+    assert whole == [int(encode(pa.array([cell], pa.string()))[0]) for cell in cells]

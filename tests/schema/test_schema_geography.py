@@ -119,7 +119,7 @@ def test_a_geography_needs_a_column_of_its_own_beside_the_levels() -> None:
         Schema.parse(BASE[: BASE.index("[columns.sex]")])
 
 
-def test_totals_stand_not_beside_a_geography() -> None:
+def test_totals_stand_not_beside_invariants() -> None:
     totals = '[[totals]]\nby = ["sex"]\ncounts = { f = 3, m = 4 }\n'
-    with pytest.raises(SchemaError, match=r"totals.*beside a \[geography\]"):
+    with pytest.raises(SchemaError, match=r"totals.*beside \[\[invariants\]\]"):
         Schema.parse(BASE + totals)

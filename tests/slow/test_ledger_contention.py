@@ -19,7 +19,7 @@ import pytest
 from populace.core.errors import LedgerError, OverBudget, ResourceError
 from populace.privacy.accounting.mechanisms import Exponential, Spend
 from populace.privacy.ledger import ledger_file
-from populace.privacy.ledger.events import seal_event
+from populace.privacy.ledger.hash_chain import seal_event
 from populace.privacy.ledger.ledger import Decision, Ledger, Run
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.schema.unit import PrivacyUnit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,9 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import populace as pp
 from populace.api.synthesize import synthesize
 from populace.schema.schema import Schema
 from populace.simulation.sample_survey import simulate_survey
+from populace.studies.simulate import simulate
+from populace.studies.study import FigureKind
+from tests.evaluation.test_score_files import SCHEMA, people
+from tests.helpers.small_studies import write_study
 
 BROWSER = shutil.which("chromium")
 
@@ -63,6 +69,13 @@ def hierarchy_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evaluation")
+    pp.evaluate(people(600, 1), people(500, 2), schema=SCHEMA, areas=["AREA"]).save(folder / "out")
+    return folder / "out" / "evaluation.html"
+
+
 def browse(page: Path, *, width: int, profile: Path) -> tuple[str, list[str]]:
     """Return the page as drawn, and everything the console said. The page's own policy makes a request an error."""
     done = subprocess.run(
@@ -92,8 +105,8 @@ def test_the_report_draws_itself_offline(report: Path, tmp_path: Path, width: in
     drawn, console = browse(report, width=width, profile=tmp_path / "profile")
     assert console == []
     assert 'data-ready="yes"' in drawn
-    # Budget, pairs and twelve columns; some browsers lay out the three folded ones before they are opened.
-    assert drawn.count('class="marks"') in (14, 17)
+    # Budget, pairs and twelve columns; some browsers lay out the four folded ones before they are opened.
+    assert drawn.count('class="marks"') in (14, 18)
 
 
 @pytest.mark.parametrize("width", [1200, 390])
@@ -106,6 +119,28 @@ def test_the_report_of_a_hierarchy_draws_itself_offline(
     # Margins, ranking, errors, intervals, shifts, B and budget.
     assert drawn.count('class="marks"') == 7
     assert "… 10 more" in drawn
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_report_of_a_study_opens_offline(tmp_path: Path, width: int) -> None:
+    figures = "".join(f'[[figures]]\nkind = "{kind.value}"\n' for kind in FigureKind)
+    simulate(write_study(tmp_path, more=figures), tmp_path / "out", seeds=3, workers=1)
+    drawn, console = browse(tmp_path / "out" / "study.html", width=width, profile=tmp_path / "profile")
+    assert console == []
+    # Noise, context, methods and bias, and intervals at two ε; each for wide pages and for phones.
+    assert drawn.count("<svg") == 2 * (4 + 2)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_internal_evaluation_draws_itself_offline(evaluation: Path, tmp_path: Path, width: int) -> None:
+    drawn, console = browse(evaluation, width=width, profile=tmp_path / "profile")
+    assert console == []
+    assert 'data-ready="yes"' in drawn
+    # The sample size, the heat map and five columns.
+    assert drawn.count('class="marks"') == 7
+    # Beyond the worst, rows wait behind a button.
+    assert len(re.findall(r"<tr[^>]* hidden", drawn)) > 20
+    assert "aria-expanded" in drawn
 
 
 def test_a_broken_report_would_be_noticed(report: Path, tmp_path: Path) -> None:

@@ -94,8 +94,7 @@ def estimate_request(
         what="estimates are made of one",
         hint="give a schema of that table alone; with an id and rows_per_unit it can use the same account",
     )
-    check_domains_declared(schema)
-    check_rows_are_units(schema)
+    check_estimable(schema)
     for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
         if not isinstance(given, kind | str | Path):
             raise UsageError(
@@ -124,22 +123,28 @@ def estimate_request(
 
     def collect() -> Mapping[str, Any]:
         """Return what is to be kept: all answers, and the estimates where they were made."""
-        if not rows:
-            return {"answers": oracle.transcript}
-        # A ledger that cannot be read just now has no record for estimates; the answers need none.
-        with suppress(Exception):
-            if not run.record().finished:
-                run.finish()
-        with suppress(Exception):
-            made = Estimates(plan=plan, rows=rows, transcript=oracle.transcript, record=run.record())
-            return {"answers": oracle.transcript, "estimates": made}
-        return {"answers": oracle.transcript}
+        found: dict[str, Any] = {"answers": oracle.transcript}
+        if rows:
+            # A ledger that cannot be read just now has no record for estimates; the answers need none.
+            with suppress(Exception):
+                if not run.record().finished:
+                    run.finish()
+            with suppress(Exception):
+                found["estimates"] = Estimates(
+                    design=design,
+                    queries=queries,
+                    rows=rows,
+                    transcript=oracle.transcript,
+                    record=run.record(),
+                )
+        return found
 
     current_state().paid = collect
     rows = answer_queries(oracle, plan=plan)
     run.finish()
     return Estimates(
-        plan=plan,
+        design=design,
+        queries=queries,
         rows=rows,
         transcript=oracle.transcript,
         record=run.record(),
@@ -147,17 +152,13 @@ def estimate_request(
     )
 
 
-def check_domains_declared(schema: Schema) -> None:
-    """Refuse a schema that leaves something to be learnt: estimates learn nothing about domains."""
+def check_estimable(schema: Schema) -> None:
+    """Refuse domains to be learnt, rows that stand for several units, and columns that are levels."""
     if schema.columns_to_learn:
         raise SchemaError(
             f"the domain of {quote_names(schema.columns_to_learn)} is to be learnt, which estimates do not do.",
             hint="declare its values or bins, or leave the column out of the schema",
         )
-
-
-def check_rows_are_units(schema: Schema) -> None:
-    """Refuse a schema whose rows stand for several units, or whose columns are levels: estimates know neither."""
     if schema.frequency is not None:
         raise SchemaError(
             f"a row stands for as many {schema.unit.word} units as {schema.frequency!r} says; estimates take rows of "

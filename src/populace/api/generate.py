@@ -12,7 +12,6 @@ from populace.core.errors import ReleaseError, ResourceError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.conditional_model import (
-    ConditionalModel,
     check_condition_possible,
     condition_model,
 )
@@ -64,7 +63,7 @@ def generate(
     ...     people, schema=pp.Schema.from_sizes({"smokes": 2}), epsilon=1, delta=0, dataset="smokers"
     ... )
     >>> pp.generate(pp.fit(measurements), rows=300)
-    Release of “smokers”: 300 synthetic rows, 1 columns
+    Release of “smokers”: 300 synthetic rows, 1 column
       ε = 1, δ = 0 for one row
     """
     request = RowRequest(rows=rows, where=where, implicates=implicates, seed=seed)
@@ -130,7 +129,11 @@ def draw_release(
     schema, context = measurements.schema, measurements.context
     request = _fit_to_tables(request, schema=schema, total=round(model.total))
     rows = request.rows
-    given, selection = _condition_model(model, request.where, schema=schema)
+    given, selection = None, None
+    if request.where is not None:
+        asked = parse_where(request.where, schema=schema)
+        given = condition_model(model, asked.rules, text=asked.text)
+        selection = RowSelection(where=asked.text, share=float(f"{given.share:.6g}"))
     if selection is not None and not allow_empty:
         _check_selection_likely(selection, expected=selection.share * model.total, rows=rows)
     seed = secrets.randbits(63) if request.seed is None else request.seed
@@ -138,7 +141,13 @@ def draw_release(
     if count is None:
         count = expected_row_count(schema, model.total, selection=selection)
         if schema.geography is not None:
-            _check_table_memory(count, schema=schema)
+            # Counted rows are never more than cells.
+            if count_column(schema) is None and count > max_synthetic_rows(schema):
+                raise ResourceError(
+                    f"{count} rows of a geography do not fit in memory.",
+                    hint='use more memory, or declare frequency = "n" under [table]: rows are counted then. What was '
+                    "measured is kept: `populace generate` goes on from there",
+                )
         elif not schema.totals:
             # Noise may ask for more rows than any machine holds.
             count = min(count, max_synthetic_rows(schema, tables=request.implicates))
@@ -216,32 +225,11 @@ def _fit_to_tables(request: RowRequest, *, schema: Schema, total: int | None = N
     return replace(request, rows=None)
 
 
-def _check_table_memory(count: int, *, schema: Schema) -> None:
-    """Refuse rows that memory does not hold; counted rows are never more than cells."""
-    if count_column(schema) is None and count > max_synthetic_rows(schema):
-        raise ResourceError(
-            f"{count} rows of a geography do not fit in memory.",
-            hint='use more memory, or declare frequency = "n" under [table]: rows are counted then. What was measured '
-            "is kept: `populace generate` goes on from there",
-        )
-
-
 def parse_where(text: str, *, schema: Schema) -> RowFilter:
     """Return a condition on released rows; refuse what the schema cannot decide, and what no row can meet."""
     where = RowFilter.of(text, schema=schema)
     check_condition_possible(where, ModelSpace.of(schema))
     return where
-
-
-def _condition_model(
-    model: Model, where: str | None, *, schema: Schema
-) -> tuple[ConditionalModel | None, RowSelection | None]:
-    """Return a model given a condition, and which of all rows these are; nothing where nothing was asked."""
-    if where is None:
-        return None, None
-    asked = parse_where(where, schema=schema)
-    found = condition_model(model, asked.rules, text=asked.text)
-    return found, RowSelection(where=asked.text, share=float(f"{found.share:.6g}"))
 
 
 def _check_selection_likely(selection: RowSelection, *, expected: float, rows: int | None) -> None:

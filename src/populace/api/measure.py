@@ -17,7 +17,6 @@ from populace.methods.discovery.domain_discovery import (
     discover_domains,
     discovery_delta_share,
     largest_schema,
-    with_grid_bins,
     with_grid_columns,
 )
 from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
@@ -37,6 +36,7 @@ from populace.private.capacity import check_capacity
 from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
 from populace.release.table_files import find_frame_library, table_format_like
+from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
@@ -92,7 +92,9 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     keys = discovery_delta_share(schema, delta=delta)
     check_capacity(largest_schema(schema))
     grids = build_grids(schema)
-    seen = with_grid_bins(schema, grids=grids)
+    # Columns of unknown bins have the finest bins that learning looks at.
+    open_bins = {name: grid for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
+    seen = schema.replace_columns({name: grid.column for name, grid in open_bins.items()})
     if schema.columns_to_learn:
         check_capacity(with_grid_columns(schema, grids=grids))
     check_constraints(ModelSpace.of(seen))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from populace.api.check import check_request
 from populace.api.estimate import estimate_request
 from populace.api.generate import check_row_request
 from populace.api.measure import measure_request
@@ -18,6 +19,7 @@ from populace.core.progress import Progress, silent
 from populace.core.run_state import run_state
 from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
+from populace.release.checks_bundle import Checks
 from populace.release.estimates_bundle import Estimates
 from populace.release.table_files import TableFormat, parse_table_format, table_format_like
 
@@ -103,6 +105,21 @@ def publish_estimates(
         (progress or silent)("writing the release", 0.5)
         estimates.save(out, report=report)
     return estimates
+
+
+@run_state()
+def publish_checks(
+    request: RunRequest, out: Path, *, release: Path, claims: Path, progress: Progress | None = None
+) -> Checks:
+    """Check what is claimed of a release, and write the folder of answers."""
+    check_writable(out, ledger=request.ledger)
+    _load_modules(request, *WRITING, *ESTIMATES)
+    with safety_net(out, ledger=request.ledger) as net:
+        checks = check_request(request, release=release, claims=claims, progress=progress)
+        net.keep()
+        (progress or silent)("writing the answers", 0.5)
+        checks.save(out)
+    return checks
 
 
 def _load_modules(request: RunRequest, *names: str) -> None:

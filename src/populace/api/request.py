@@ -45,6 +45,8 @@ class RunRequest:
     ledger: Path
     dataset: str
     method: Method | None
+    purpose: str = ESTIMATE_METHOD
+    """What a run without a method is for, as the ledger names it."""
     workload: Workload | Path | str | None = None
     public: Any = field(default=None, repr=False)
     noise: NoiseSource | None = None
@@ -61,12 +63,13 @@ class RunRequest:
         ledger: Path | str | None = None,
         *,
         dataset: str | None = None,
+        purpose: str = ESTIMATE_METHOD,
         public: Any = None,
         noise: NoiseSource | None = None,
     ) -> Self:
         """Return a request as it is typed: a schema's file is loaded, numbers are parsed, and defaults filled in.
 
-        A run without a `method` asks for estimates.
+        A run without a `method` asks for estimates, or for what its `purpose` says.
         """
         spent, offered = parse_epsilon(epsilon), parse_delta(delta)
         schema = as_schema(schema)
@@ -83,6 +86,7 @@ class RunRequest:
             ledger=resolve_ledger(ledger),
             dataset=dataset or schema.dataset or default_dataset(data),
             method=chosen,
+            purpose=purpose,
             workload=workload,
             public=public,
             noise=noise,
@@ -91,7 +95,7 @@ class RunRequest:
     @property
     def method_name(self) -> str:
         """The name under which the ledger records the run."""
-        return ESTIMATE_METHOD if self.method is None else self.method.name
+        return self.purpose if self.method is None else self.method.name
 
     @property
     def synthesizer(self) -> Method:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from populace.api.request import RunRequest
 from populace.core.errors import OverBudget
-from populace.core.run_state import Booking, forget_booking, track_booking
+from populace.core.run_state import Booking, current_state, track_booking
 from populace.privacy.ledger.exact_totals import ExactTotals
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable
@@ -60,7 +60,7 @@ def reserve(
     except BaseException as failure:
         # A budget that does not suffice is seen before anything is written. Of all else, the ledger itself tells.
         if isinstance(failure, OverBudget) or not _may_be_booked(request, ledger=opened):
-            forget_booking()
+            current_state().booking = None
         raise
     return run, source
 

@@ -67,6 +67,8 @@ class SafetyNet:
             yield "measured", lambda place: write_measurements(measurements, place, answers=answers)
         if estimates := answered.get("estimates"):
             yield "estimates", lambda place: estimates.save(place, report=False)
+        if checks := answered.get("checks"):
+            yield "checks", checks.save
         if answers:
             yield "answers", lambda place: write_answers(answers, place)
 
@@ -88,6 +90,8 @@ class SafetyNet:
             return f"{commands} go on from there, free of cost; say --rows, --where and other wishes for rows again"
         if what == "estimates":
             return f"{path} is the release without a report; `populace verify` checks it"
+        if what == "checks":
+            return f"{path} is the whole result; `populace verify` checks it"
         return "each noisy answer there stands beside its question and the law of its noise"
 
 
@@ -148,7 +152,7 @@ def list_recovery_folders(*, ledger: Path | None) -> tuple[Path, ...]:
 
 
 def write_answers(answers: Sequence[AnswerRecord], folder: Path) -> None:
-    """Write noisy answers with their questions and laws into a folder."""
+    """Write noisy answers with their questions and noise distributions into a folder."""
     with atomic_folder(folder) as place:
         text = dump_json([each.to_json() for each in answers])
         (place / "answers.json").write_text(text, encoding="utf-8")

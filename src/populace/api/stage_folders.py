@@ -85,11 +85,6 @@ def load_model(folder: Path) -> Model:
     return Model.read_files(folder).with_measurements(Measurements.load(folder))
 
 
-def has_digests(folder: Path) -> bool:
-    """Say whether a folder holds digests of its files, by which it is seen whether they were altered."""
-    return any((folder / name).is_file() for name in (PARENTS_FILE, MANIFEST_FILE))
-
-
 def _check_files_present(folder: Path, files: Sequence[str], *, what: str, verb: str) -> None:
     hint = f"give the folder that `populace {verb}` or `populace synth` wrote"
     if not folder.is_dir():
@@ -112,7 +107,7 @@ def _check_digests(folder: Path, files: Sequence[str]) -> None:
         sealed, checked = Manifest.load(folder).files, set(files)
     else:
         return
-    if any(sealed.get(name) != _digest(folder / name) for name in checked):
+    if any(not (folder / n).is_file() or sealed.get(n) != digest_file(folder / n) for n in checked):
         raise ReleaseError(
             f"the files of {folder} do not belong together.",
             hint="give the folder that populace wrote, unaltered",
@@ -127,7 +122,3 @@ def _read_digests(folder: Path) -> Mapping[str, str]:
     except (ValueError, TypeError):
         return {}
     return sealed if dump_json(sealed) == text else {}
-
-
-def _digest(path: Path) -> str | None:
-    return digest_file(path) if path.is_file() else None

@@ -60,7 +60,7 @@ def synthesize(
     >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
     >>> schema = pp.Schema.from_sizes({"smokes": 2})
     >>> pp.synthesize(people, schema=schema, epsilon=1, delta=0, dataset="smokers", rows=300)
-    Release of “smokers”: 300 synthetic rows, 1 columns
+    Release of “smokers”: 300 synthetic rows, 1 column
       ε = 1, δ = 0 for one row
     """
     request = RunRequest.of(

@@ -55,19 +55,14 @@ def escape_unprintable(text: str, *, encoding: str | None = None) -> str:
     ('a\\u001b[2J name', '\\u03b5 \\u2264 1')
     """
     encoding = encoding or "utf-8"
-    return _UNSAFE.sub(lambda found: _escape(found.group()), text).encode(encoding, _ESCAPES).decode(encoding)
+    safe = _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
+    return safe.encode(encoding, _ESCAPES).decode(encoding)
 
 
 def _escape_unencodable(failure: UnicodeError) -> tuple[str, int]:
     if not isinstance(failure, UnicodeEncodeError):
         raise failure
-    return "".join(map(_escape, failure.object[failure.start : failure.end])), failure.end
-
-
-def _escape(character: str) -> str:
-    # Beyond the first plane JSON writes two halves.
-    halves = character.encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{halves[at : at + 4]}" for at in range(0, len(halves), 4))
+    return json.dumps(failure.object[failure.start : failure.end])[1:-1], failure.end
 
 
 _ESCAPES = "populace-escapes"

@@ -11,6 +11,7 @@ from populace.cli import options
 from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, say
 from populace.cli.notes import note_new_ledger
+from populace.core.number_format import count_of, format_exact
 
 if TYPE_CHECKING:
     from populace.privacy.ledger.account import Account
@@ -157,10 +158,9 @@ def _print_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
     """Print a line for each account."""
     width = max((len(account["dataset"]) for account in accounts), default=0)
     for account in accounts:
-        runs = len(account["runs"])
         emit(
             f"{account['dataset']:<{width}}  {_format_left(account, 'epsilon')}, {_format_left(account, 'delta')}, "
-            f"{runs} run{'' if runs == 1 else 's'}{_format_void(account)}"
+            f"{count_of(len(account['runs']), 'run')}{_format_void(account)}"
         )
 
 
@@ -192,8 +192,6 @@ def _format_void(account: Mapping[str, Any]) -> str:
 
 
 def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
-    from populace.core.number_format import format_exact
-
     return {
         "dataset": account.dataset,
         "neighbours": account.neighbours.value,
@@ -209,8 +207,6 @@ def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
 
 
 def _run_json(record: RunRecord) -> dict[str, Any]:
-    from populace.core.number_format import format_exact
-
     epsilon, delta = record.guarantee
     return {
         "run": record.run,
@@ -218,7 +214,7 @@ def _run_json(record: RunRecord) -> dict[str, Any]:
         "method": record.method,
         "epsilon": format_exact(epsilon),
         "delta": format_exact(delta),
-        "used": float(record.used / record.cap),
+        "used": float(record.used_share),
         "finished": record.finished,
         "rehearsal": record.rehearsal,
         **({"invariants": [totals.level for totals in record.invariants]} if record.invariants else {}),

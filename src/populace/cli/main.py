@@ -43,8 +43,12 @@ VERBS = (
     "fit",
     "generate",
     "estimate",
+    "check",
+    "disclosure",
     "weights",
+    "simulate",
     "area",
+    "evaluate",
     "split",
     "ledger",
     "verify",
@@ -79,21 +83,15 @@ def load_command(verb: str) -> Command | Group:
     return found
 
 
-def render_introduction() -> str:
-    """Return the help of the whole command: first steps, and every verb."""
-    verbs = [(verb, summarize(load_command(verb).doc)) for verb in VERBS]
-    options = [("--version", "Print the version."), ("-h, --help", "Show this page, or that of a verb.")]
-    tables = [("Commands", verbs), ("Options", options)]
-    return render_help("populace COMMAND …", INTRODUCTION, tables)
-
-
 def run_command(arguments: Sequence[str]) -> None:
     """Run the verb that is named first."""
     verb, *rest = arguments or ["--help"]
     if verb == "--version":
         emit(VERSION)
     elif verb in HELP_FLAGS:
-        emit(render_introduction())
+        verbs = [(each, summarize(load_command(each).doc)) for each in VERBS]
+        options = [("--version", "Print the version."), ("-h, --help", "Show this page, or that of a verb.")]
+        emit(render_help("populace COMMAND …", INTRODUCTION, [("Commands", verbs), ("Options", options)]))
     elif verb not in VERBS:
         raise refuse_word(verb, VERBS, path="populace")
     elif (page := load_command(verb)(rest, path=f"populace {verb}")) is not None:
@@ -102,7 +100,7 @@ def run_command(arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What went wrong, what to do about it, and what the shell is told."""
+    """What went wrong, what to do about it, and its exit code."""
 
     message: str
     hint: str

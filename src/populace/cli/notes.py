@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
 MAX_NAMED = 5
+# What a column of counts is usually called.
+COUNT_NAMES = (
+    "n",
+    "count",
+    "counts",
+    "freq",
+    "frequency",
+    "number",
+    "persons",
+    "people",
+    "pop",
+    "population",
+)
 
 
 @contextmanager
@@ -103,9 +116,10 @@ def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
 
 def note_missing_digests(folder: Path) -> None:
     """Note on stderr that a stage's folder has no digests of its files."""
-    from populace.api.stage_folders import PARENTS_FILE, has_digests
+    from populace.api.stage_folders import PARENTS_FILE
+    from populace.release.manifest import MANIFEST_FILE
 
-    if not has_digests(folder):
+    if not any((folder / name).is_file() for name in (PARENTS_FILE, MANIFEST_FILE)):
         say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be told")
 
 
@@ -125,6 +139,12 @@ def note_unread_columns(data: Path | Mapping[str, Path], schema: Schema) -> None
     has_header = can_be_header(names) and not all(map(is_like_value, wanted))
     if more and set(wanted) <= set(names) and has_header:
         say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
+        counts = [name for name in more if name.lower() in COUNT_NAMES]
+        if counts and schema.geography is not None and schema.frequency is None:
+            say(
+                f"note: every row counts as one {schema.unit.word} (hint: if a row stands for as many as "
+                f"{counts[0]!r} says, write frequency = {counts[0]!r} under [table] of the schema)"
+            )
 
 
 def note_release(release: Release) -> None:
@@ -133,6 +153,16 @@ def note_release(release: Release) -> None:
     note_out_of_domain(release)
     if release.measurements.schema.geography is None:
         note_lost_in_noise(release)
+    else:
+        note_unfit_spine(release)
+
+
+def note_unfit_spine(release: Release) -> None:
+    """Note on stderr what noisy totals say about ids, counts and public totals that do not fit the data."""
+    from populace.release.statement.spine_fit import find_spine_mismatch
+
+    for text in find_spine_mismatch(release.measurements):
+        say(f"note: {text[0].lower()}{text[1:].removesuffix('.')}")
 
 
 def note_out_of_domain(release: Release) -> None:

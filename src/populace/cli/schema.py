@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from populace.cli import options
 from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, emit_result, save_text, say
+from populace.core.number_format import count_of
 
 if TYPE_CHECKING:
     from populace.schema.columns.column import Column
@@ -69,9 +70,9 @@ def check(file: Path, json: bool) -> None:
     if json:
         emit_json(found)
         return
-    facts = [f"{len(schema.columns)} columns"]
+    facts = [count_of(len(schema.columns), "column")]
     facts += [f"{follow} of which follow from others"] if follow else []
-    facts += [f"{rules} rule{'s' * (rules > 1)}"] if rules else []
+    facts += [count_of(rules, "rule")] if rules else []
     if schema.geography is not None:
         spine = schema.geography.spine
         units = [f"{spine.units(number)} of {name}" for number, name in enumerate(spine.levels) if number]
@@ -162,7 +163,7 @@ def import_(
         say(f"note: {remark}")
     origins = Counter(str(column.origin) for column in schema.columns.values())
     counts = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
-    say(f"{len(schema.columns)} columns; where their domains come from: {counts}")
+    say(f"{count_of(len(schema.columns), 'column')}; where their domains come from: {counts}")
     if json or str(out) != "-":
         found = {"schema": str(out), "columns": len(schema.columns), "digest": schema.digest}
         emit_result(found, json=json)
@@ -184,9 +185,14 @@ schema = Group(
 
 
 def _format_in_full(schema: Schema) -> str:
-    """Return the schema as TOML that says every default; it reads back as the same schema."""
+    """Return the schema as TOML that says every default; it reads back as the same schema.
+
+    That of linked tables stands as it is written: columns belong to their tables, and not to the wide row.
+    """
     from populace.schema.writer import format_key, format_table, unit_to_table
 
+    if schema.linked is not None:
+        return schema.to_toml().rstrip()
     table = {
         **({} if schema.dataset is None else {"dataset": schema.dataset}),
         **unit_to_table(schema.unit),

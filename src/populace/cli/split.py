@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 from populace.cli import options
@@ -44,6 +43,7 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
       populace synth pieces/piece-1.csv --schema pieces/piece-1.toml --epsilon 1 --delta 1e-9 --out first
     """
     from populace.api.request import default_dataset
+    from populace.privacy.accounting.budget import parse_number
     from populace.privacy.accounting.parallel_composition import list_piece_accounts
     from populace.privacy.noise.entropy import SystemEntropy
     from populace.privacy.noise.split_key import Split, SplitKey
@@ -60,7 +60,9 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
             "the schema has exact totals, which are those of all pieces together.",
             hint="leave them out to split the table",
         )
-    wanted = Split(shares=_parse_shares(shares), neighbours=described.unit.neighbours)
+    hint = "give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8"
+    parts = tuple(parse_number(part, name="a share", hint=hint) for part in shares.split(","))
+    wanted = Split(shares=parts, neighbours=described.unit.neighbours)
     if data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
     check_free_memory()
@@ -82,10 +84,3 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
         "any other split of the same people (another --key, other --shares)"
     )
     emit_result({"folder": str(out), "pieces": dict(zip(files, names, strict=True))}, json=json)
-
-
-def _parse_shares(text: str) -> tuple[Fraction, ...]:
-    from populace.privacy.accounting.budget import parse_number
-
-    hint = "give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8"
-    return tuple(parse_number(part, name="a share", hint=hint) for part in text.split(","))

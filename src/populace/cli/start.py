@@ -1,6 +1,6 @@
 """Where the command starts: streams that can be written to, signals that end a run in order, then everything else.
 
-It loads next to nothing, so that an interruption while the rest is loading is told like any other.
+It loads next to nothing, so that an interruption while the rest is loading is reported like any other.
 """
 
 from __future__ import annotations

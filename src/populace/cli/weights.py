@@ -8,7 +8,6 @@ from pathlib import Path
 from populace.cli import options
 from populace.cli.command import Option, command
 from populace.cli.console import emit_result, progress, say
-from populace.core.errors import UsageError
 
 RELEASE = Option("DIR", "A release folder with a synthetic table.", Path, required=True, name="release")
 TOTALS = Option(
@@ -38,23 +37,17 @@ def weights(
       populace weights release --totals design.toml --out survey.parquet --replicates 200
     """
     from populace.release.bundle import Release
-    from populace.release.folder.hidden_folder import hidden_folder
     from populace.release.survey_file import make_survey_file
-    from populace.release.table_files import parse_table_format, write_table
+    from populace.release.table_files import check_new_file, write_new_file
     from populace.survey.design.design import Design
 
-    parse_table_format(out.suffix[1:])
-    if out.exists():
-        raise UsageError(f"{out} exists already.", hint="name a file that does not exist yet")
+    check_new_file(out)
     found = Release.load(release)
     design = Design.load(totals, schema=found.measurements.schema)
     with progress() as moved:
         moved("weighting", 0.0)
         table = make_survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
-    with hidden_folder(out.absolute().parent, name=out.name) as place:
-        whole = place / f"synthetic{out.suffix}"
-        write_table(table, whole)
-        whole.rename(out)
+    write_new_file(table, out)
     if nobody := int((table.column(weight).to_numpy() == 0).sum()):
         say(
             f"note: {nobody} of {table.num_rows} rows stand for nobody: by the totals, no one is where they are (hint: "

@@ -10,7 +10,7 @@
     │   └── ReleaseError         a folder of ours that is incomplete or was altered
     ├── OverBudget           3   a question costs more than is left; nothing was read
     ├── ResourceError        4   disk, memory or permissions
-    └── InternalError        1   something failed inside; what it was is not told, what was charged stays charged
+    └── InternalError        1   something failed inside; what it was is not said, what was charged stays charged
 
     Terminated             143   a signal, as KeyboardInterrupt is one; 128 and the number of the signal
     NotBooked                –   a warning: a release was saved after its ledger had gone
@@ -97,7 +97,7 @@ class ResourceError(PopulaceError):
 
 
 class InternalError(PopulaceError):
-    """Something failed inside. What was charged stays charged, and what failed is not told: it may follow from rows."""
+    """Something failed inside. What was charged stays charged, and what failed is not said: it may follow from rows."""
 
     def __init__(self, message: str = "something went wrong inside populace.") -> None:
         super().__init__(

@@ -55,6 +55,15 @@ def format_number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def count_of(number: int, word: str) -> str:
+    """Return a number of things, with the word for one or for several.
+
+    >>> count_of(1, "column"), count_of(12_000, "synthetic row")
+    ('1 column', '12000 synthetic rows')
+    """
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def format_with_error(value: float | None, error: float | None) -> str:
     """Return a number to as many digits as its standard error leaves it, two of the error, thousands apart.
 

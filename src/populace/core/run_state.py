@@ -93,11 +93,6 @@ def track_booking(booking: Booking) -> Iterator[None]:
     state.booking = replace(booking, certain=True)
 
 
-def forget_booking() -> None:
-    """Hold that nothing was booked: the ledger refused."""
-    current_state().booking = None
-
-
 def _annotate(failure: BaseException, state: RunState) -> None:
     """Say in the notes of an exception what is paid for, and let it hold what was answered."""
     if state.booking is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-# Rows told by a method that publishes whole rows come to some ten million bytes; nothing else is near that.
+# Rows of a method that publishes whole rows come to some ten million bytes; nothing else is near that.
 MAX_TEXT = 2**28
 # Numbers of a header of an array; ours are of a hundred bytes.
 MAX_HEADER = 10_000

@@ -13,6 +13,7 @@ import numpy as np
 
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.marginals import Clique, Domain, Grouping
+from populace.core.number_format import count_of
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
     read_arrays,
@@ -54,7 +55,7 @@ class Model:
     >>> model = pp.Model(domain=Domain({"sex": 2}), groupings={}, potentials={}, total=8.0, within={})
     >>> model.save("model")
     >>> pp.Model.load("model")
-    Model of 1 columns, 0 cliques, 8 rows
+    Model of 1 column, 0 cliques, 8 rows
     """
 
     domain: Domain
@@ -103,7 +104,8 @@ class Model:
             )
 
     def __repr__(self) -> str:
-        return f"Model of {len(self.domain)} columns, {len(self.potentials)} cliques, {self.total:.0f} rows"
+        parts = count_of(len(self.domain), "column"), count_of(len(self.potentials), "clique")
+        return f"Model of {', '.join(parts)}, {count_of(round(self.total), 'row')}"
 
     def space(self, rules: Rules) -> ModelSpace:
         """Return the space of the model's rows under some rules."""
@@ -205,10 +207,10 @@ class Model:
     def write_files(self, folder: Path) -> None:
         """Write `model.json` (everything but large numbers) and `model.npz` (potentials and shares)."""
         folder.mkdir(parents=True, exist_ok=True)
-        arrays = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
+        arrays: dict[str, Any] = {f"potential{i}": table for i, table in enumerate(self.potentials.values())}
         arrays |= {f"within{i}": self.within[name] for i, name in enumerate(self.groupings)}
         arrays |= {f"target{i}": table for i, table in enumerate(self.targets.values())}
-        np.savez_compressed(folder / "model.npz", allow_pickle=False, **arrays)
+        np.savez_compressed(folder / "model.npz", **arrays)
         (folder / "model.json").write_text(pretty_json(self.to_json()) + "\n", encoding="utf-8")
 
     def to_json(self) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from populace.core.marginals import Domain, Grouping
+from populace.core.marginals import Clique, Domain, Grouping
 from populace.schema.conditions.rules import NO_RULES, Rules, Totals
-from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
 
 
@@ -29,11 +28,13 @@ class ModelSpace:
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
     layers: tuple[tuple[frozenset[str], ...], ...] = ()
     """Sets of columns that belong together, those that do most first: a model holds tables inside one before others."""
+    alike: Mapping[Clique, Clique] = field(default_factory=dict)
+    """Pairs of columns that are taken to have the same odds ratios, each with the name of its kind."""
 
     @classmethod
-    def of(cls, table: Schema | PublicFacts) -> ModelSpace:
-        """Return the space of a schema's or an oracle's table, without groups."""
-        return cls(domain=table.domain, rules=table.rules, totals=table.totals)
+    def of(cls, schema: Schema) -> ModelSpace:
+        """Return the space of a schema's table, without groups."""
+        return cls(domain=schema.domain, rules=schema.rules, totals=schema.totals)
 
     def group(self, groupings: Iterable[Grouping]) -> ModelSpace:
         """Return the same space seen in some groups."""

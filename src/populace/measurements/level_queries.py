@@ -11,6 +11,7 @@ from populace.core.errors import ReleaseError
 from populace.core.marginals import Grouping, LevelGrouping, Marginal
 from populace.core.untrusted_files import require_int, require_text
 from populace.schema.geocodes import GEOCODE, Geography
+from populace.schema.linked.table_cells import MemberCells
 from populace.schema.schema import Schema
 
 
@@ -46,6 +47,23 @@ def describe_query(marginal: Marginal) -> str:
     ('race × age', 'total')
     """
     return " × ".join(marginal.clique) or "total"
+
+
+def describe_linked_query(marginal: Marginal, cells: MemberCells, *, units: str) -> str:
+    """Return what a marginal of the wide rows of linked tables counts: one text for all that are asked together.
+
+    >>> from populace.simulation.linked_population import simulate_households
+    >>> cells = MemberCells.of(simulate_households(households=1)[1])
+    >>> asked = [cells.ask(("sex",), place=3), Marginal(("tenure",)), Marginal(("tenure", "sex.2"))]
+    >>> [describe_linked_query(each, cells, units="household") for each in asked]
+    ['sex (person, 6 places)', 'tenure', 'pairs (household × person)']
+    """
+    if (found := cells.find(marginal)) is not None:
+        return f"{describe_query(found[1])} ({cells.table}, {len(cells.places)} places)"
+    members = {name for names in cells.places for name in names.values()}
+    if not members.intersection(marginal.clique):
+        return describe_query(marginal)
+    return f"pairs ({cells.table if members.issuperset(marginal.clique) else units} × {cells.table})"
 
 
 def describe_levels(marginals: Iterable[Marginal], geography: Geography) -> str:

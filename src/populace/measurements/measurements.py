@@ -97,7 +97,7 @@ class ReleasedRows:
         )
 
     def __repr__(self) -> str:
-        return f"Told({len(self.counts)} rows of {len(self.columns)} columns)"
+        return f"ReleasedRows({len(self.counts)} rows of {len(self.columns)} columns)"
 
     def to_json(self) -> dict[str, Any]:
         """Return the rows as plain JSON, column by column."""
@@ -332,7 +332,7 @@ def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerRecord:
-    """One question as plain JSON, with its law and what came back: whole steps, or a number of a public lattice."""
+    """One question as plain JSON, with its mechanism and answer: whole steps, or a number of a public lattice."""
 
     verb: str
     question: Mapping[str, Any]

@@ -64,7 +64,7 @@ class PublicMarginals:
         return cls({clique: public.table(Marginal(clique)) for clique in dict.fromkeys(cliques)})
 
     def __repr__(self) -> str:
-        return f"Borrowed({len(self.tables)} tables)"
+        return f"PublicMarginals({len(self.tables)} tables)"
 
     def fits(self, domain: Domain) -> bool:
         """Say whether these are tables of counts over columns of a domain, with some rows in each."""

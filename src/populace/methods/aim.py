@@ -65,7 +65,7 @@ def measure_aim(oracle: Oracle, workload: Workload, progress: Progress) -> tuple
     left = 1 - each * AIM_CONFIG.measured_share * len(names)
     progress("measuring columns", 0.0)
     measured = measure_all_columns(oracle, share=1 - left)
-    estimator = Estimator(ModelSpace.of(oracle))
+    estimator = Estimator(ModelSpace.of(oracle.schema))
     estimator.add(measured)
     estimator.refit()
     weights = downward_closure(workload, domain=oracle.domain)

@@ -59,7 +59,7 @@ def measure_field_groups(oracle: Oracle, _workload: Workload, progress: Progress
     knowledge.
     """
     progress("measuring groups of columns", 0.0)
-    groups = choose_groups(oracle.domain, declared=oracle.groups, public=oracle.public)
+    groups = choose_groups(oracle.domain, declared=oracle.schema.groups, public=oracle.public)
     return measure_evenly(oracle, [Marginal(group) for group in groups], share=Fraction(1))
 
 

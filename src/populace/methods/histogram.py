@@ -53,7 +53,9 @@ def measure_histogram_exponential(
     Source: McSherry and Talwar 2007.
     """
     progress("measuring the histogram", 0.0)
-    noise = oracle.budget.measure_bounded(Fraction(1), marginals=1, most=_require_max_rows(oracle.max_rows))
+    noise = oracle.budget.measure_bounded(
+        Fraction(1), marginals=1, most=_require_max_rows(oracle.schema.max_rows)
+    )
     return oracle.measure([Marginal(tuple(oracle.domain))], noise=noise)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
 
@@ -15,41 +15,52 @@ from populace.schema.schema import Schema
 Layers = tuple[tuple[frozenset[str], ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedWorkloadConfig:
-    """How much an error of a pair matters, beside one inside the table of members at one place.
-
-    docs/decisions/linked-tables.md says what they were compared with.
-    """
-
-    units: Fraction = Fraction(2)
-    """A pair of columns of the units: there are few of them, and each is a table that everybody reads."""
-    members: Fraction = Fraction(1)
-    """A pair of columns of one member; what is read is the sum over all places."""
-    between: Fraction = Fraction(1)
-    """One column of two members, such as the ages of a couple."""
-    across: Fraction = Fraction(1, 6)
-    """A column of the unit and one of a member: there are very many of them."""
-
-
-CONFIG = LinkedWorkloadConfig()
-
-
 def linked_weights(schema: Schema, linked: LinkedTables) -> dict[Clique, Fraction]:
     """Return the marginals of wide rows that matter, with their weights.
 
     They are all pairs inside the table of units and inside one member, all pairs of a unit's column and a member's,
-    and of one column of two members: of the first and any other, and of neighbours.
+    and of one column of two members: of the first and any other, and of neighbours. These four kinds matter alike, and
+    so do the pairs of one kind. A pair of members' columns is read as a sum over places, whose errors add as squares.
     """
     units, places = list_variables(schema, linked)
-    weights: dict[Clique, Fraction] = dict.fromkeys(combinations(units, 2), CONFIG.units)
+    kinds = [
+        [[pair] for pair in combinations(units, 2)],
+        [list(same) for same in zip(*(combinations(place, 2) for place in places), strict=True)],
+        [[(unit, name) for name in alike] for unit in units for alike in zip(*places, strict=True)],
+        [
+            [*pairwise(alike), *((alike[0], name) for name in alike[2:])]
+            for alike in zip(*places, strict=True)
+        ],
+    ]
+    return {
+        pair: Fraction(1, len(kind)) / Fraction(math.sqrt(len(same))).limit_denominator(1000)
+        for kind in kinds
+        for same in kind
+        for pair in same
+    }
+
+
+def alike_pairs(schema: Schema) -> dict[Clique, Clique]:
+    """Return for each pair of columns that recurs in other places of linked tables what it is called there without one.
+
+    The same pair inside a member is alike in all places, so is a unit's column with one of a member, and one column of
+    the first member and another, or of neighbours.
+    """
+    if schema.linked is None:
+        return {}
+    units, places = list_variables(schema, schema.linked)
+    found: dict[Clique, Clique] = {}
     for place in places:
-        weights |= dict.fromkeys(combinations(place, 2), CONFIG.members)
-        weights |= {(unit, name): CONFIG.across for unit in units for name in place}
-    beside = [*pairwise(places), *((places[0], place) for place in places[2:])]
-    for one, other in beside:
-        weights |= dict.fromkeys(zip(one, other, strict=True), CONFIG.between)
-    return weights
+        found |= zip(combinations(place, 2), combinations(places[0], 2), strict=True)
+        found |= {
+            (unit, name): (unit, first)
+            for unit in units
+            for name, first in zip(place, places[0], strict=True)
+        }
+    for alike in zip(*places, strict=True):
+        found |= dict.fromkeys(pairwise(alike), (alike[0],))
+        found |= dict.fromkeys(((alike[0], name) for name in alike[2:]), (alike[0], alike[0]))
+    return found
 
 
 def column_layers(schema: Schema) -> Layers:

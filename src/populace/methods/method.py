@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from populace.core.marginals import Clique, Domain
+from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.progress import Progress
 from populace.inference.fit.fit_model import fit_model
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.linked_workload import column_layers
+from populace.methods.linked_workload import alike_pairs, column_layers
 from populace.methods.oracle import Oracle
 from populace.methods.workload import WORKLOAD_NAMES, Workload
 from populace.privacy.accounting.budget import Budget
+from populace.privacy.accounting.mechanisms import Noise
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
@@ -48,6 +49,15 @@ class WorkloadUse(Enum):
     LISTED = "it measures the marginals that a workload lists, and the same for any workload by name"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedQuestion:
+    """A marginal that is counted whatever the rows are, with its share of the budget and the noise that this buys."""
+
+    marginal: Marginal
+    share: Fraction
+    noise: Noise
+
+
 # Asks an oracle what it needs within its budget, and returns what it was answered. The workload says which marginals
 # the curator wants accurate. It is public.
 Measure = Callable[[Oracle, Workload, Progress], Answers]
@@ -70,7 +80,9 @@ class FitInput:
     @property
     def space(self) -> ModelSpace:
         """The space of the model."""
-        return replace(ModelSpace.of(self.schema), layers=column_layers(self.schema))
+        space = replace(ModelSpace.of(self.schema), layers=column_layers(self.schema))
+        alike = {pair: kind for pair, kind in alike_pairs(self.schema).items() if space.layer(pair) == 0}
+        return replace(space, alike=alike)
 
 
 def fit_tables(given: FitInput) -> Model:
@@ -118,6 +130,8 @@ class Method:
     """Whether its model is one that it defines itself: no other inference applies, and no bootstrap is made of it."""
     fixed_plan: bool = False
     """Whether all its questions are fixed before the first answer: it may give back what they did not need."""
+    plan_questions: Callable[[Schema, Workload, Budget], tuple[PlannedQuestion, ...]] | None = None
+    """For a method whose questions follow from public facts alone: what it will ask, and with which noise."""
     counts_units: bool = False
     """Whether it releases tables of the units of a geography, which other methods do not know."""
     single_columns: bool = False

@@ -63,7 +63,7 @@ def measure_mst(oracle: Oracle, _workload: Workload, progress: Progress) -> tupl
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=MST_CONFIG.column_share)
     columns = measured[1:]
-    space = ModelSpace.of(oracle).group(group_rare_codes(columns, oracle=oracle))
+    space = ModelSpace.of(oracle.schema).group(group_rare_codes(columns, oracle=oracle))
     total = max(1.0, float(measured[0].counts))
     return measured + measure_tree(oracle, columns, space=space, total=total, progress=progress)
 

@@ -26,19 +26,15 @@ class Oracle(PublicFacts, Protocol):
         self, marginals: Sequence[Marginal], *, noise: Noise | ExponentialCount
     ) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal."""
-        ...
 
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Return noisy counts of each marginal, with the noise of its batch; all are charged together, or none."""
-        ...
 
     def publish_totals(self, level: str) -> Measurement:
         """Return the exact totals of a level that the schema declares invariant: they cost nothing, variance 0."""
-        ...
 
     def score(self, candidates: Candidates, *, noise: Noise) -> Counts:
         """Return a noisy score for every candidate."""
-        ...
 
     def choose(
         self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential, none: bool = True
@@ -48,11 +44,9 @@ class Oracle(PublicFacts, Protocol):
         None means that no candidate is better than none; it stands against all of `among` with score 0, unless
         it is left out.
         """
-        ...
 
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Return the rows that are released, as codes of all columns, with their noisy counts."""
-        ...
 
 
 class DomainOracle(Protocol):
@@ -63,11 +57,9 @@ class DomainOracle(Protocol):
 
     def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
         """Return the values that are released, with their noisy counts."""
-        ...
 
     def discover_bins(self, column: str, *, groups: Counts, noise: Noise) -> Counts:
         """Return noisy counts of groups of the column's codes: `groups` numbers the group of every code."""
-        ...
 
 
 class QuestionOracle(Oracle, DomainOracle, Protocol):

@@ -65,9 +65,19 @@ def released_rows_model(released: ReleasedRows, *, domain: Domain) -> Model:
     in which the codes that no row has are one group. Where these tables would be too large, the most frequent rows
     are kept. If no row was released, the model expects none, and a release has none.
     """
-    kept = _most_frequent(released)
+    cells = sum(len(np.unique(column)) + 1 for column in released.codes.T)
+    most, kept = max(1, MAX_ROW_CELLS // max(cells, 1)), np.arange(len(released.counts))
+    if len(kept) > most:
+        kept = np.sort(np.argsort(-released.counts, kind="stable")[:most])
     if not len(kept):
-        return _empty_model(domain)
+        # Each column is one group, however large.
+        return Model(
+            domain=domain,
+            groupings={name: Grouping(name, (0,) * size) for name, size in domain.items()},
+            potentials={},
+            total=MIN_TOTAL,
+            within={name: np.full(size, 1 / size) for name, size in domain.items()},
+        )
     counts, hidden = released.counts[kept], unused_name("row", domain)
     potentials: dict[Clique, Table] = {(hidden,): np.log(counts)}
     groupings: dict[str, Grouping] = {}
@@ -93,26 +103,6 @@ def released_rows_model(released: ReleasedRows, *, domain: Domain) -> Model:
         within=within,
         hidden={hidden: len(counts)},
     )
-
-
-def _empty_model(domain: Domain) -> Model:
-    """Return a model that expects no rows; each column is one group, however large."""
-    return Model(
-        domain=domain,
-        groupings={name: Grouping(name, (0,) * size) for name, size in domain.items()},
-        potentials={},
-        total=MIN_TOTAL,
-        within={name: np.full(size, 1 / size) for name, size in domain.items()},
-    )
-
-
-def _most_frequent(released: ReleasedRows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the numbers of the rows that are kept, the most frequent ones first where not all fit."""
-    codes = sum(len(np.unique(column)) + 1 for column in released.codes.T)
-    most = max(1, MAX_ROW_CELLS // max(codes, 1))
-    if len(released.counts) <= most:
-        return np.arange(len(released.counts))
-    return np.sort(np.argsort(-released.counts, kind="stable")[:most])
 
 
 STABILITY = Method(

@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 
-from populace.core.errors import ResourceError, UsageError
+from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.methods.all_marginals import AllMarginals, SmallTriples
@@ -23,12 +23,17 @@ from populace.methods.nist2018.query_rounds import (
     read_coarse_bins,
     read_query_rounds,
 )
-from populace.methods.topdown.level_budget import BUDGET_TABLES, LevelBudget, read_level_budget
-from populace.schema.bounded_parsing import parse_toml
+from populace.methods.topdown.level_budget import (
+    BUDGET_TABLES,
+    LevelBudget,
+    read_level_budget,
+    refuse_linked_queries,
+)
+from populace.schema.bounded_parsing import read_text_file
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
-from populace.schema.toml_table import TomlTable
+from populace.schema.toml_table import TomlTable, read_toml_table
 
 WORKLOAD_NAMES = ("pairs", "triples")
 # A triple of more cells is hardly ever worth its noise, and so many of them are all that a method looks through.
@@ -86,14 +91,14 @@ class Workload:
     @classmethod
     def choose_default(cls, schema: Schema) -> Workload:
         """Return what is wanted of linked tables where nobody says; of a single table it is the default."""
-        if schema.linked is None:
+        if schema.linked is None or schema.geography is not None:
             return cls.default(schema.domain)
         return cls(weights=linked_weights(schema, schema.linked)).for_schema(schema)
 
     @classmethod
     def load(cls, path: str | Path, schema: Schema) -> Workload:
         """Read a workload from a TOML file, for the columns of a schema."""
-        return cls.parse(_read_text(Path(path)), schema=schema)
+        return resolve_workload(Path(path))(schema)
 
     @classmethod
     def parse(cls, text: str, *, schema: Schema) -> Workload:
@@ -104,13 +109,8 @@ class Workload:
         >>> [(clique, int(weight)) for clique, weight in Workload.parse(text, schema=schema).weights.items()]
         [(('AGE', 'SEX'), 2), (('AGE', 'EDU'), 1), (('SEX', 'EDU'), 1)]
         """
-        try:
-            document = TomlTable("the workload", parse_toml(text))
-        except ValueError as error:
-            raise UsageError(
-                f"the workload is not valid TOML: {error}.",
-                hint='write [[marginals]] and under it columns = ["AGE", "SEX"]',
-            ) from None
+        hint = 'write [[marginals]] and under it columns = ["AGE", "SEX"]'
+        document = read_toml_table(text, name="the workload", hint=hint)
         document.allow((*WORKLOAD_NAMES, "marginals", *ROUND_TABLES, *BUDGET_TABLES))
         if any(key in document for key in BUDGET_TABLES):
             document.allow(BUDGET_TABLES)
@@ -141,6 +141,9 @@ class Workload:
             return self
         if self.levels is not None and schema.geography is not None:
             self.levels.check(schema.domain, schema.geography)
+            usual = LevelBudget.default(schema.domain, schema.geography)
+            if schema.linked is not None and self.levels.queries != usual.queries:
+                refuse_linked_queries(schema.linked.units)
             return self
         if not self.weights and self.rounds is None and len(schema.variables) > 1:
             raise UsageError(
@@ -175,7 +178,7 @@ class Workload:
 
 
 def resolve_workload(given: Workload | Path | str | None) -> Callable[[Schema], Workload]:
-    """Return how a wish becomes a workload once the schema is known; a file is read now, and only once.
+    """Return how what is given becomes a workload once the schema is known; a file is read now, and only once.
 
     >>> resolve_workload("pairs")(Schema.from_sizes({"a": 2, "b": 3})).label
     'pairs'
@@ -188,25 +191,14 @@ def resolve_workload(given: Workload | Path | str | None) -> Callable[[Schema], 
         return lambda schema: Workload.pairs(schema.domain)
     if given == "triples":
         return lambda schema: Workload.triples(schema.domain)
-    text = _read_text(Path(given))
-    return lambda schema: Workload.parse(text, schema=schema)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError, ValueError) as failure:
-        what = "is not UTF-8 text" if isinstance(failure, UnicodeDecodeError) else "is no file"
+    if not Path(given).is_file():
+        otherwise = "give pairs, triples, or the path of a TOML file"
         raise UsageError(
-            f"the workload {str(path)!r} {what}.",
-            hint=suggest(
-                str(path), WORKLOAD_NAMES, otherwise="give pairs, triples, or the path of a TOML file"
-            ),
-        ) from None
-    except OSError as error:
-        raise ResourceError(
-            f"the workload {str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None
+            f"the workload {str(given)!r} is no file.",
+            hint=suggest(str(given), WORKLOAD_NAMES, otherwise=otherwise),
+        )
+    text = read_text_file(Path(given), what="workload", refuse=UsageError)
+    return lambda schema: Workload.parse(text, schema=schema)
 
 
 def _read_variables(document: TomlTable, key: str, *, schema: Schema) -> list[str]:

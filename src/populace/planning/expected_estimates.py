@@ -102,10 +102,11 @@ class SimulatedSurveyOracle(EmptyTableOracle):
         """Return rows that are spread evenly over the values of every column."""
         schema, count = design.schema, min(rows, MAX_SIMULATED_ROWS)
         rng = np.random.default_rng(_SEED)
-        codes = {
-            name: rng.integers(0, _count_values(schema, name, size), count)
-            for name, size in schema.domain.items()
+        # Of a column that is one variable, values and not special codes.
+        values = {
+            name: column.levels for name, column in schema.columns.items() if len(column.variables) == 1
         }
+        codes = {n: rng.integers(0, values.get(n, size), count) for n, size in schema.domain.items()}
         if design.clustered:
             # Rows elsewhere would not count.
             units = DesignUnits.psus(design)
@@ -132,12 +133,6 @@ class SimulatedSurveyOracle(EmptyTableOracle):
             for sums, _ in batches
             for each in sums
         )
-
-
-def _count_values(schema: Schema, name: str, size: int) -> int:
-    """Return how many codes of a variable are values, and not special ones."""
-    column = schema.columns.get(name)
-    return size if column is None or len(column.variables) > 1 else column.levels
 
 
 def _draw_numbers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +21,7 @@ from populace.core.notebook_html import Bar, render_card
 from populace.core.progress import Progress, silent
 from populace.methods.registry import find_method
 from populace.methods.workload import Workload, resolve_workload
+from populace.planning.level_plan import GeographyPlan
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.reduced_schema import (
     describe_coarsening,
@@ -37,7 +38,7 @@ from populace.planning.verdict import Advice, PlanOutcome, Verdict, advise
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.private.public_table import check_not_private
 from populace.private.read.rows_to_codes import check_header, open_source
-from populace.release.statement.statement import round_up_to_float
+from populace.release.statement.statement import round_to_float
 from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
 
@@ -116,8 +117,8 @@ class Plan:
         advice, needed = self.advice, self.epsilon_for_target
         return {
             "population": self.population,
-            "epsilon": round_up_to_float(self.epsilon),
-            "delta": round_up_to_float(self.delta),
+            "epsilon": round_to_float(self.epsilon),
+            "delta": round_to_float(self.delta),
             "method": self.method,
             "workload": self.workload,
             "spent": 0,
@@ -158,7 +159,7 @@ def plan(
     ledger: Path | str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Plan:
+) -> Plan | GeographyPlan:
     """Return what a run will give, from its schema, an approximate number of rows and its budget.
 
     Nothing private is read and nothing is booked: the method runs on populations that are invented from the schema,
@@ -166,7 +167,7 @@ def plan(
     no more on average; without `epsilon`, the plan is for that ε. `shares` are public shares of values: a CSV file,
     or `{"sex": {"f": 0.51}}`; what is not given is invented. `like` is a table of the same schema that you declare
     public: whole runs are simulated on it, down to released rows. A file with an account in the ledger is private, and
-    refused.
+    refused. Of a geography the plan has the margins of error of every level and table, which are exact.
 
     >>> from populace.schema.schema import Schema
     >>> found = plan(Schema.from_sizes({"sex": 2, "age": 9}), population=5000, epsilon=1, delta="1e-9")
@@ -187,22 +188,35 @@ def plan(
     if chosen.unplannable:
         raise UsageError(
             f"there is no plan for the method {chosen.name!r}: it {chosen.unplannable}.",
-            hint=(
-                f"plan --method auto for comparison; docs/methods/{chosen.name}.md says what {chosen.name} gives"
-                if schema.geography is None
-                else "a run on invented rows of the same units shows the margins of error, in its tables.parquet: "
-                "they depend on budget and units alone"
-            ),
+            hint=f"plan --method auto for comparison; docs/methods/{chosen.name}.md says what {chosen.name} gives",
         )
     offered = parse_delta(delta)
+    if chosen.plan_questions is not None:
+        if schema.linked is not None:
+            raise UsageError(
+                "there is no plan for linked tables of a geography yet.",
+                hint="plan the units' own table: a schema with its columns and the geography",
+            )
+        if shares is not None or like is not None:
+            raise UsageError(
+                f"a plan for the method {chosen.name!r} takes neither shares of values nor a public table.",
+                hint="leave them out: margins of error follow from schema, units and budget alone",
+            )
+        return plan_levels(
+            lambda spent: RunTerms.of(
+                schema, epsilon=spent, delta=offered, method=chosen, workload=resolve(schema)
+            ),
+            population=population,
+            epsilon=epsilon,
+            target_error=target_error,
+            progress=progress,
+        )
     closed = close_domains(schema)
     _check_size(closed)
     own_workload = resolve(closed)
     known = compute_declared_shares(schema)
     if shares is not None:
         known |= read_shares(shares, schema=schema, closed=closed)
-    if epsilon is None and target_error is None:
-        raise UsageError("neither epsilon nor a target error is given.", hint="give one of them")
 
     def terms(spent: Fraction, draft: Schema = schema, wanted: Workload = own_workload) -> RunTerms:
         return RunTerms.of(draft, epsilon=spent, delta=offered, method=chosen, workload=wanted)
@@ -218,12 +232,9 @@ def plan(
         needed = find_epsilon(
             lambda spent: simulate(terms(spent)).outcome.error, target=target_error, progress=progress
         )
-    spent = needed if epsilon is None else parse_epsilon(epsilon)
-    if spent is None:
-        raise UsageError(
-            f"no epsilon up to {SEARCH.max_epsilon:g} brings the error of columns down to {target_error}.",
-            hint="ask for less, for fewer or coarser columns, or for a larger population",
-        )
+    spent = _require_epsilon(
+        needed if epsilon is None else parse_epsilon(epsilon), target_error, what="the error of columns"
+    )
     asked = terms(spent)
     found = simulate(asked, pairs=True)
     by_column, outcome = found.by_column, found.outcome
@@ -276,6 +287,49 @@ def plan(
         else simulate_on_public_table(
             asked, schema, like, workload=resolve, rows=population, seed=seed, progress=progress
         ),
+    )
+
+
+def plan_levels(
+    terms: Callable[[Fraction], RunTerms],
+    *,
+    population: int,
+    epsilon: Number | None,
+    target_error: float | None,
+    progress: Progress,
+) -> GeographyPlan:
+    """Return the plan of a method whose questions are fixed; the target is the margin of the smallest units' totals."""
+    needed = None
+    if target_error is not None:
+
+        def relative_margin(spent: Fraction) -> float:
+            found = GeographyPlan.of(terms(spent), population=population)
+            return found.forecast((), level=found.spine.depth - 1).relative
+
+        if relative_margin(Fraction(1)) == 0:
+            raise UsageError(
+                "totals of the smallest units are known exactly: there is no ε to search for.",
+                hint="give --epsilon; margins of other tables are in the plan",
+            )
+        needed = find_epsilon(relative_margin, target=target_error, progress=progress)
+    spent = _require_epsilon(
+        needed if epsilon is None else parse_epsilon(epsilon),
+        target_error,
+        what="the margin of totals of the smallest units",
+    )
+    found = GeographyPlan.of(terms(spent), population=population)
+    return replace(found, target_error=target_error, epsilon_for_target=needed)
+
+
+def _require_epsilon(spent: Fraction | None, target_error: float | None, *, what: str) -> Fraction:
+    """Return the ε to plan for; refuse a target that none meets, and neither ε nor a target."""
+    if spent is not None:
+        return spent
+    if target_error is None:
+        raise UsageError("neither epsilon nor a target error is given.", hint="give one of them")
+    raise UsageError(
+        f"no epsilon up to {SEARCH.max_epsilon:g} brings {what} down to {target_error}.",
+        hint="ask for less, for fewer or coarser columns, or for a larger population",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,41 +14,33 @@ from populace.planning.plan import Plan
 from populace.planning.simulated.pair_errors import PairError
 from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_chart, quantity, shorten_labels
 from populace.release.report.render import load_templates
-from populace.release.report.vega_scripts import convert_errors
+from populace.release.report.vega_scripts import draw_for_page
 from populace.release.statement.cost import BudgetStage
 
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
 MAX_PAIRS_SHOWN, MAX_POINTS = 10, 2000
-# Points with a label: so many of the smallest errors and of the largest, each so many times the one before.
-LABELLED, LABEL_GAP = 3, 1.5
-# Pixels of a chart on wide pages and on phones, and letters of its labels.
-WIDTHS = {"wide": 760, "phone": 340}
+# Points with a label: so many of the smallest errors and of the largest, each so many times the one before or as far
+# from it as a label is high, as a part of the chart.
+LABELLED, LABEL_GAP, LABEL_HEIGHT = 3, 1.5, 1 / 18
+# Letters of the labels of a chart, by its width.
 LETTERS = {760: 30, 340: 16}
 LETTER_PIXELS, MAX_DECADES = 7, 3
 
 
-def write_plan(plan: Plan, folder: Path) -> None:
-    """Write a plan to a new folder."""
+def write_plan(document: Mapping[str, Any], page: str, folder: Path) -> None:
+    """Write a plan to a new folder: for machines, and its page."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(plan.to_json(), indent=1, ensure_ascii=False)
+    text = json.dumps(document, indent=1, ensure_ascii=False)
     (folder / "plan.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "plan.html").write_text(render_plan(plan), encoding="utf-8")
+    (folder / "plan.html").write_text(page, encoding="utf-8")
 
 
 def render_plan(plan: Plan) -> str:
     """Return the page of a plan: each chart is drawn for wide pages and for phones."""
-    from markupsafe import Markup
-
     stages = [
         BudgetStage(label=label, noise="", mechanism="", share=share) for label, share in plan.budget.items()
     ]
-
-    def draw(chart: Callable[[int], dict[str, Any]]) -> Markup:
-        return Markup("").join(
-            Markup('<div class="{}">{}</div>').format(name, Markup(_draw_svg(chart(width), width)))
-            for name, width in WIDTHS.items()
-        )
 
     return (
         load_templates()
@@ -63,9 +55,9 @@ def render_plan(plan: Plan) -> str:
             assumptions=summary.summarize_assumptions(plan),
             groups_note=summary.GROUPS_NOTE,
             named=summary.select_pairs(plan, each=MAX_PAIRS_SHOWN),
-            columns=draw(lambda width: chart_column_errors(plan, width=width)),
-            pairs=draw(lambda width: chart_pair_errors(plan, width=width)) if plan.by_pair else None,
-            budget=draw(lambda _: budget_chart(stages)),
+            columns=draw_for_page(lambda width: chart_column_errors(plan, width=width)),
+            pairs=draw_for_page(lambda width: chart_pair_errors(plan, width=width)) if plan.by_pair else None,
+            budget=draw_for_page(lambda _: budget_chart(stages)),
         )
     )
 
@@ -133,11 +125,13 @@ def chart_pair_errors(plan: Plan, *, width: int) -> dict[str, Any]:
 def _choose_labels(plan: Plan, *, letters: int) -> dict[Clique, str]:
     """Return the names of some pairs of the smallest and of the largest errors, far enough apart to be read."""
     chosen: list[Clique] = []
-    last = 0.0
-    for pair, error in plan.by_pair.items():
-        if error.error.mean > LABEL_GAP * last:
+    errors = {pair: _log_scale_error(error) for pair, error in plan.by_pair.items()}
+    low, *_, high = _log_ticks(list(errors.values()))
+    gap, last = max(LABEL_GAP, (high / low) ** LABEL_HEIGHT), 0.0
+    for pair, error in errors.items():
+        if error > gap * last:
             chosen.append(pair)
-            last = error.error.mean
+            last = error
     if len(chosen) > 2 * LABELLED:
         chosen = chosen[:LABELLED] + chosen[-LABELLED:]
     names = shorten_labels([" × ".join(pair) for pair in chosen], letters)
@@ -198,12 +192,3 @@ def _log_ticks(values: Sequence[float], *, between: tuple[int, ...] = ()) -> lis
         between = ()
     found = [float(f"{times}e{power}") for power in range(first, last) for times in (1, *between)]
     return [*found, float(f"1e{last}")]
-
-
-def _draw_svg(spec: dict[str, Any], width: int) -> str:
-    import vl_convert
-
-    fixed = spec | {"width": width - 10 if spec.get("width") == "container" else spec["width"]}
-    with convert_errors("the charts of the page could not be drawn."):
-        drawn: str = vl_convert.vegalite_to_svg(fixed)
-    return drawn

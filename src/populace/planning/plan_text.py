@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
-from populace.core.number_format import format_exact, format_percent
+from populace.core.number_format import count_of, format_exact, format_percent
 from populace.planning.plan import SEARCH, Plan
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.simulated.pair_errors import PairError
@@ -27,15 +28,14 @@ GROUPS_NOTE = (
 
 def format_plan(plan: Plan) -> Iterator[str]:
     """Yield the lines of a plan."""
-    count = len(plan.schema.domain)
-    columns = f"{count:,} column{'' if count == 1 else 's'}"
+    columns = count_of(len(plan.schema.domain), "column")
     budget = f"ε = {format_exact(plan.epsilon)}, δ = {format_exact(plan.delta)}"
     yield f"Plan: about {plan.population:,} rows, {columns}, {budget}, method {plan.method}"
     yield "Nothing private was read and nothing was spent."
     yield ""
     verdict, *advice = summarize_verdict(plan)
     yield verdict
-    yield from _wrap(*advice, *summarize_target(plan), *summarize_public_table(plan))
+    yield from wrap_lines(*advice, *summarize_target(plan), *summarize_public_table(plan))
     named = select_pairs(plan, each=NAMED_PAIRS)
     width = max(MIN_LABEL_WIDTH, *map(len, plan.by_column), *(len(name) for name, _ in named))
     yield ""
@@ -45,7 +45,7 @@ def format_plan(plan: Plan) -> Iterator[str]:
     if plan.pairs is not None:
         yield _row("pairs, if measured", plan.pairs, width)
     yield f"  {'pairs measured':{width}} {describe_pairs(plan)}"
-    yield from _wrap(*summarize_assumptions(plan))
+    yield from wrap_lines(*summarize_assumptions(plan))
     yield ""
     yield from _column_lines(plan, width)
     if plan.by_pair:
@@ -54,7 +54,7 @@ def format_plan(plan: Plan) -> Iterator[str]:
     yield ""
     yield "Budget"
     for label, share in plan.budget.items():
-        yield f"  {label:{width}} {format_percent(share):>8}  {_bar(share)}"
+        yield f"  {label:{width}} {format_percent(share):>8}  {draw_bar(share)}"
     yield ""
     yield f"Time about {plan.cost.seconds:.0f} s of one core; memory about {plan.cost.memory / 1e6:,.0f} MB"
 
@@ -66,7 +66,7 @@ def _column_lines(plan: Plan, width: int) -> Iterator[str]:
     yield _head("column", width, "codes")
     most = worst[0][1].mean or 1.0
     for name, error in worst[:MAX_COLUMNS]:
-        yield _row(name, error, width, f"{domain[name]:5}  {_bar(error.mean / most)}")
+        yield _row(name, error, width, f"{domain[name]:5}  {draw_bar(error.mean / most)}")
     if len(worst) > MAX_COLUMNS:
         yield f"  and {len(worst) - MAX_COLUMNS} more with smaller errors (--json has all)"
 
@@ -90,7 +90,7 @@ def _pair_lines(plan: Plan, named: list[tuple[str, PairError]], width: int) -> I
         more = bound if pair.all_cells_bound > pair.error.mean else ""
         yield _row(name, pair.error, width, f"{pair.cells:5,}{grouped}{more}")
     if any(pair.groups < pair.cells for _, pair in named):
-        yield from _wrap(GROUPS_NOTE)
+        yield from wrap_lines(GROUPS_NOTE)
     if not every:
         yield "  --json has every pair"
 
@@ -104,14 +104,15 @@ def _row(label: str, error: PredictionRange, width: int, note: str = "") -> str:
     return f"  {label:{width}} {mean:>8} {low:>10} – {high:<8}   {note}".rstrip()
 
 
-def _wrap(*sentences: str) -> Iterator[str]:
+def wrap_lines(*sentences: str) -> Iterator[str]:
+    """Yield sentences in lines of a terminal, indented."""
     for sentence in sentences:
         yield from textwrap.wrap(
             sentence, LINE_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
         )
 
 
-def _bar(share: float) -> str:
+def draw_bar(share: float) -> str:
     """Return a bar that is as long as a share; what is not nothing is seen."""
     return "█" * max(round(BAR_WIDTH * share), 1 if share > 0 else 0)
 
@@ -172,7 +173,8 @@ def summarize_assumptions(plan: Plan) -> list[str]:
     lines = [
         f"Ranges go from the smallest to the largest of {plan.simulations} simulations on invented tables, from uneven "
         "to even columns, widened by chance. Real tables fell into them; they are no promise about yours.",
-        "Errors come from noise alone. Dependence that the model leaves out comes on top.",
+        "Errors come from noise alone. Dependence that the model leaves out comes on top: no release carries what "
+        "shows only among more columns than one of its measured tables has, such as a parity of several columns.",
     ]
     if plan.by_pair:
         lines.append(
@@ -201,10 +203,19 @@ def summarize_target(plan: Plan) -> list[str]:
     """Return which ε a target needs."""
     if plan.target_error is None:
         return []
-    target = format_percent(plan.target_error)
-    if plan.epsilon_for_target is None:
-        return [f"No ε up to {SEARCH.max_epsilon:g} brings the mean error of columns down to {target}."]
-    return [f"A mean error of columns of {target} takes ε = {float(plan.epsilon_for_target):g}."]
+    what = f"A mean error of columns of {format_percent(plan.target_error)}"
+    return summarize_epsilon(what, plan.epsilon_for_target)
+
+
+def summarize_epsilon(goal: str, needed: Fraction | None) -> list[str]:
+    """Return which ε a goal takes, if there is one.
+
+    >>> summarize_epsilon("A mean error of 1 %", Fraction(1, 2))
+    ['A mean error of 1 % takes ε = 0.5.']
+    """
+    if needed is None:
+        return [f"{goal} takes more than ε = {SEARCH.max_epsilon:g}."]
+    return [f"{goal} takes ε = {float(needed):g}."]
 
 
 def summarize_public_table(plan: Plan) -> list[str]:

@@ -75,7 +75,20 @@ def reduce_schema(schema: Schema, *, coarse: Mapping[str, int], drop: Collection
         for zero in schema.zeros
         if same.issuperset({*named(parse_condition(zero.when)), *zero.replacement.keys()})
     ]
-    return replace(schema, columns=columns, zeros=tuple(zeros), totals=(), linked=None)
+    kept = {part.name for column in columns.values() for part in column.variables}
+    groups = [tuple(name for name in group if name in kept) for group in (schema.partition, *schema.groups)]
+    by_area = bool(groups[0])
+    return replace(
+        schema,
+        columns=columns,
+        zeros=tuple(zeros),
+        totals=(),
+        linked=None,
+        partition=groups[0],
+        partition_least=schema.partition_least if by_area else None,
+        partition_step=schema.partition_step if by_area else None,
+        groups=tuple(group for group in groups[1:] if group),
+    )
 
 
 def restrict_workload(workload: Workload, *, whole: Schema, part: Schema) -> Workload:

@@ -18,12 +18,9 @@ class Engine(Protocol):
 
     def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
         """Count candidate marginals in one pass and keep them; all that is kept takes at most `memory` bytes."""
-        ...
 
     def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
         """Return the exact counts of each marginal, in its public shape."""
-        ...
 
     def tally(self) -> tuple[npt.NDArray[Any], Counts]:
         """Return the rows that occur, sorted, a row of codes each, and how often: work grows with rows, not cells."""
-        ...

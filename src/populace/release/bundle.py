@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from populace.core.errors import ReleaseError
 from populace.core.notebook_html import render_card
+from populace.core.number_format import count_of
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
@@ -88,7 +89,7 @@ class Release:
         stamp = f"\n  {statement['stamp']}" if statement["stamp"] else ""
         return (
             f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} {self._count_word}, "
-            f"{len(statement['domains'])} columns\n"
+            f"{count_of(len(statement['domains']), 'column')}\n"
             f"  ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']} for one {statement['unit']}{stamp}"
         )
 
@@ -159,13 +160,21 @@ class Release:
 
     @cached_property
     def hierarchy(self) -> ReleasedHierarchy:
-        """The tables of every unit of every level, where the schema has a geography."""
+        """The tables of every unit of every level, where the schema has a geography; of linked tables, the units'."""
         return ReleasedHierarchy.of(self.measurements, self.model)
 
-    def area(self, units: Any, *, by: Sequence[str] = ()) -> AreaTable:
+    @cached_property
+    def hierarchies(self) -> tuple[ReleasedHierarchy, ...]:
+        """The same of every table: of linked tables first of the units, then of the members."""
+        if self.measurements.schema.linked is None:
+            return (self.hierarchy,)
+        return (self.hierarchy, ReleasedHierarchy.of_members(self.measurements, self.codes))
+
+    def area(self, units: Any, *, by: Sequence[str] = (), table: str | None = None) -> AreaTable:
         """Return the estimates of any set of units, on or off the spine, in total or by columns.
 
         `units` is a CSV or Parquet file, a frame or a mapping of lists, with the ids of units of one level.
+        Of linked tables, `table` names the one to count in; without it, the first that has the columns.
 
         >>> import pyarrow as pa
         >>> import populace as pp
@@ -183,9 +192,9 @@ class Release:
         >>> release.area({"county": ["A", "B"]}).table.column_names
         ['unbiased', 'margin', 'low', 'high', 'published']
         """
-        from populace.release.hierarchy.area_table import tabulate_area
+        from populace.release.hierarchy.area_table import choose_table, tabulate_area
 
-        return tabulate_area(self.hierarchy, units, by=by)
+        return tabulate_area(choose_table(self.hierarchies, by=by, table=table), units, by=by)
 
     @cached_property
     def codes(self) -> CodeColumns:
@@ -236,10 +245,16 @@ class Release:
         """Return the report as one HTML page; it is no part of making the release."""
         if self.measurements.schema.geography is not None:
             from populace.release.report.hierarchy.hierarchy_report import build_hierarchy_report
+            from populace.release.report.hierarchy.member_section import tell_members
             from populace.release.report.hierarchy.render_hierarchy import render_hierarchy_report
 
             return render_hierarchy_report(
-                build_hierarchy_report(self.statement, measurements=self.measurements, model=self.model)
+                build_hierarchy_report(
+                    self.statement,
+                    measurements=self.measurements,
+                    model=self.model,
+                    members=tell_members(self.measurements, self.model, self.hierarchies),
+                )
             )
         from populace.release.report.render import render_report
 
@@ -280,7 +295,7 @@ class Release:
                 measurements.save(place, beside=self.intervals.columns())
             else:
                 measurements.save(place)
-                write_unit_files(self.hierarchy, place, measurements=measurements.items)
+                write_unit_files(self.hierarchies, place, measurements=measurements.items)
 
         save_folder(
             Path(folder),
@@ -310,6 +325,8 @@ class Release:
                 f"{MANIFEST_FILE} in {folder} lists no synthetic table.",
                 hint="read it with pp.Estimates.load"
                 if manifest.estimated
+                else "read it with pp.Checks.load"
+                if manifest.checked
                 else "give the folder that `populace synth` wrote",
             )
         measurements = Measurements.load(folder)

@@ -41,52 +41,45 @@ def _entries(schema: Schema, *, outside: Sequence[str]) -> Iterator[dict[str, An
     geography = schema.geography
     for (table, column), text in zip(list_released_columns(schema), outside, strict=True):
         if geography is not None and column.name in geography.levels:
-            units = geography.spine.units(geography.spine.levels.index(column.name))
-            yield _level_entry(column, units=units, outside=text)
+            # The ids of its units stand in the schema, and there alone.
+            yield {
+                "name": column.name,
+                "kind": LEVEL_KIND,
+                "type": str(arrow_type(column)),
+                "origin": column.origin.value,
+                "units": geography.spine.units(geography.spine.levels.index(column.name)),
+                "values": "units under [geography] of the schema",
+                "outside": text,
+            }
         else:
             yield ({} if table is None else {"table": table}) | _entry(column, outside=text)
     if (counted := count_column(schema)) is not None:
         yield {"name": counted, "kind": "count", "type": "int64", "of": schema.unit.word, "min": 1}
 
 
-def _level_entry(column: Column, *, units: int, outside: str) -> dict[str, Any]:
-    """Return a column of a geography; the ids of its units stand in the schema, and there alone."""
-    return {
-        "name": column.name,
-        "kind": LEVEL_KIND,
-        "type": str(arrow_type(column)),
-        "origin": column.origin.value,
-        "units": units,
-        "values": "units under [geography] of the schema",
-        "outside": outside,
-    }
-
-
 def _entry(column: Column, *, outside: str) -> dict[str, Any]:
+    # How values are drawn inside bins where that was learnt: nothing where they are drawn evenly.
+    density = column.density if isinstance(column, RangeColumn) else None
+    inside = {} if density is None else {"stretches": len(density.starts), "steps": list(density.steps)}
+    relations = {
+        "universe": column.universe,
+        "not_in_universe": column.outside,
+        "function_of": list(column.function_of) or None,
+        "parent": column.parent,
+    }
     return {
         "name": column.name,
         "kind": column.kind,
         "type": str(arrow_type(column)),
         "origin": column.origin.value,
         **_domain(column),
-        **_within_bins(column),
+        **({"inside": {"origin": "learnt", **inside}} if inside else {}),
         "missing": list(column.missing),
         "empty_cells": "" in column.specials,
         "labels": dict(column.labels),
         "outside": outside,
-        **_relations(column),
+        **{key: value for key, value in relations.items() if value is not None},
     }
-
-
-def _relations(column: Column) -> dict[str, Any]:
-    """Return how a column hangs together with others, as far as it does."""
-    entry = {
-        "universe": column.universe,
-        "not_in_universe": column.outside,
-        "function_of": list(column.function_of) or None,
-        "parent": column.parent,
-    }
-    return {key: value for key, value in entry.items() if value is not None}
 
 
 def _domain(column: Column) -> dict[str, Any]:
@@ -105,14 +98,6 @@ def _domain(column: Column) -> dict[str, Any]:
         codes = _codes(edges[0] if bottom else None, edges[-1] if top else None)
         return {"min": edges[0], "max": edges[-1], **codes, "edges": edges}
     return {}
-
-
-def _within_bins(column: Column) -> dict[str, Any]:
-    """Return how values are drawn inside bins where that was learnt: nothing where they are drawn evenly."""
-    if not isinstance(column, RangeColumn) or column.density is None:
-        return {}
-    density = column.density
-    return {"inside": {"origin": "learnt", "stretches": len(density.starts), "steps": list(density.steps)}}
 
 
 def _codes(bottom: Any, top: Any) -> dict[str, Any]:

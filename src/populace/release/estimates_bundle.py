@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from populace.core.notebook_html import render_card
+from populace.core.number_format import count_of
 from populace.core.untrusted_files import altered_error, read_object, refuse_parse_errors, require_text
 from populace.measurements.measurements import AnswerRecord
+from populace.privacy.json_codec import decode_json, encode_json
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.folder.destination import check_empty
 from populace.release.manifest import MANIFEST_FILE, Manifest, describe_estimates, dump_json, list_versions
@@ -27,8 +29,7 @@ from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
 from populace.survey.estimate_result import NUMBER_COLUMNS, Estimate
-from populace.survey.estimates_first_format import read_first_format, write_first_format, write_first_note
-from populace.survey.json_codec import decode_json, encode_json
+from populace.survey.estimates_first_format import read_first_format, write_first_format
 from populace.survey.queries.queries import Queries, Query
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_transcript import SurveyReplay
@@ -57,7 +58,8 @@ class Estimates:
     1
     """
 
-    plan: QueryPlan
+    design: Design
+    queries: Queries
     rows: tuple[Estimate, ...]
     transcript: tuple[AnswerRecord, ...]
     record: RunRecord
@@ -65,15 +67,10 @@ class Estimates:
     form: int = ESTIMATES_FORMAT
     """The number of the format that its files have: those that are loaded keep theirs."""
 
-    @property
-    def design(self) -> Design:
-        """How the rows were drawn."""
-        return self.plan.design
-
-    @property
-    def queries(self) -> Queries:
-        """What was asked."""
-        return self.plan.queries
+    @cached_property
+    def plan(self) -> QueryPlan:
+        """How the queries were answered, for which share of the budget."""
+        return QueryPlan.of(self.design, self.queries, budget=self.record.budget)
 
     @property
     def schema(self) -> Schema:
@@ -84,7 +81,8 @@ class Estimates:
         saved = self.statement
         stamp = f"\n  {saved['stamp']}" if saved["stamp"] else ""
         return (
-            f"Estimates from “{saved['dataset']}”: {len(self.rows)} numbers of {len(self.queries)} queries\n"
+            f"Estimates from “{saved['dataset']}”: {count_of(len(self.rows), 'number')} "
+            f"of {len(self.queries)} {'query' if len(self.queries) == 1 else 'queries'}\n"
             f"  ε = {saved['epsilon_exact']}, δ = {saved['delta_exact']} for one {saved['unit']}{stamp}"
         )
 
@@ -142,10 +140,13 @@ class Estimates:
     @property
     def table(self) -> pa.Table:
         """The estimates as a table: a row for each, empty where there is nothing to say."""
-        saved = [row.to_json() for row in self.rows]
+        return self._make_table([row.to_json() for row in self.rows])
+
+    def _make_table(self, saved: Sequence[Mapping[str, Any]]) -> pa.Table:
         columns: dict[str, list[Any]] = {"query": [row["query"] for row in saved]}
         for name in self.groups:
-            columns[self._heading(name)] = [row["group"].get(name) for row in saved]
+            heading = f"by {name}" if name in ("query", *NUMBER_COLUMNS, "note") else name
+            columns[heading] = [row["group"].get(name) for row in saved]
         types = {name: pa.float64() for name in NUMBER_COLUMNS}
         columns |= {name: [row[name] for row in saved] for name in (*NUMBER_COLUMNS, "note")}
         return pa.table(
@@ -154,13 +155,11 @@ class Estimates:
 
     def to_csv(self) -> str:
         """Return `estimates.csv`: what `table` holds, numbers to ten digits."""
-        table = self.table
+        table = self._make_table(self.to_json()["estimates"])
         rows = [
             [f"{cell:.10g}" if isinstance(cell, float) else cell for cell in row.values()]
             for row in table.to_pylist()
         ]
-        if self.form == 1:
-            rows = [[*row[:-1], write_first_note(row[-1])] for row in rows]
         return "".join(map(_csv_line, [table.column_names, *rows]))
 
     def to_json(self) -> dict[str, Any]:
@@ -228,19 +227,15 @@ class Estimates:
             form = 1 if saved["format"] == "populace estimates 1" else ESTIMATES_FORMAT
             saved = read_first_format(saved) if form == 1 else saved
             schema = Schema.parse(require_text(text), released=True)
-            record = RunRecord.from_json(record_json)
-            design = decode_json(Design, saved["design"], {"schema": schema})
             queries = tuple(decode_json(Query, each) for each in saved["queries"])
             return cls(
-                plan=QueryPlan.of(design, Queries(schema=schema, queries=queries), budget=record.budget),
+                design=decode_json(Design, saved["design"], {"schema": schema}),
+                queries=Queries(schema=schema, queries=queries),
                 rows=tuple(Estimate.from_json(row) for row in saved["estimates"]),
                 transcript=tuple(AnswerRecord.from_json(each) for each in saved["answers"]),
-                record=record,
+                record=RunRecord.from_json(record_json),
                 form=form,
             )
-
-    def _heading(self, name: str) -> str:
-        return f"by {name}" if name in ("query", *NUMBER_COLUMNS, "note") else name
 
 
 def _csv_line(cells: Sequence[str | None]) -> str:

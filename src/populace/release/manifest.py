@@ -24,6 +24,7 @@ import pyarrow as pa
 from populace.core.errors import ReleaseError
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
+    altered_error,
     open_regular,
     read_json,
     refuse_parse_errors,
@@ -50,6 +51,9 @@ HIERARCHY_FILES = ("tables.parquet", "noisy_measurements.parquet")
 # A release of estimates holds no rows and no model.
 ESTIMATE_FILES = ("estimates.csv", "estimates.json")
 REQUIRED_ESTIMATE_FILES = ("statement.json", "statement.md", *ESTIMATE_FILES, "codebook.json")
+# A folder of checked claims holds neither.
+CHECK_FILE = "checks.json"
+REQUIRED_CHECK_FILES = ("statement.json", "statement.md", CHECK_FILE, "codebook.json")
 
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,40}")
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}")
@@ -85,6 +89,23 @@ class Manifest:
     def estimated(self) -> bool:
         """Whether the folder holds estimates, not rows."""
         return "estimates.json" in self.files
+
+    @property
+    def checked(self) -> bool:
+        """Whether the folder holds checked claims, not rows."""
+        return CHECK_FILE in self.files
+
+    @property
+    def rowless(self) -> bool:
+        """Whether the folder holds answers alone: estimates, or checked claims."""
+        return self.estimated or self.checked
+
+    @property
+    def seed(self) -> int:
+        """The seed of the rows; a folder of rows without one was altered."""
+        if self.sampling_seed is None:
+            raise altered_error("the manifest has no seed of the rows")
+        return self.sampling_seed
 
     @property
     def hierarchical(self) -> bool:
@@ -144,7 +165,9 @@ class Manifest:
 
     @classmethod
     def _parse(cls, saved: Mapping[str, Any], *, number: int) -> Self:
-        where = saved.get("where")
+        where, share = saved.get("where"), saved.get("share")
+        if where is not None and (not isinstance(share, float) or not 0 <= share <= 1):
+            raise ValueError("not a share")
         drawn = {"drawing": None, "arithmetic": None} if number == 1 else saved
         return cls(
             number=number,
@@ -153,9 +176,7 @@ class Manifest:
             command=require_text(saved["command"]),
             sampling_seed=_parse_unless_none(require_int, saved["sampling_seed"]),
             rows_asked=_parse_unless_none(require_int, saved["rows_asked"]),
-            selection=None
-            if where is None
-            else RowSelection(where=require_text(where), share=_parse_share(saved["share"])),
+            selection=None if where is None else RowSelection(where=require_text(where), share=share or 0.0),
             # Older releases hold all rows of the model, once.
             implicates=require_int(saved.get("implicates", 1)),
             linked=tuple(_parse_shape(_TABLE_NAME, name) for name in saved.get("linked", ())),
@@ -181,12 +202,6 @@ def _parse_shape(shape: re.Pattern[str], value: object) -> str:
     if shape.fullmatch(require_text(value)) is None:
         raise ValueError("a text of another shape")
     return require_text(value)
-
-
-def _parse_share(value: object) -> float:
-    if not isinstance(value, float) or not 0 <= value <= 1:
-        raise ValueError("not a share")
-    return value
 
 
 def _no_manifest(folder: Path) -> ReleaseError:
@@ -274,10 +289,32 @@ def describe_estimates(folder: Path, *, statement: Statement) -> Manifest:
     )
 
 
-def link_estimate_parents(statement: Statement) -> dict[str, Digests]:
-    """Return which digests estimates come from: schema → ledger entry → estimates."""
+def describe_checks(folder: Path, *, statement: Statement) -> Manifest:
+    """Return the manifest of a folder of checked claims that holds everything but its manifest."""
+    return Manifest(
+        stamp=statement["stamp"],
+        dataset=statement["dataset"],
+        command=write_check_command(statement),
+        versions=list_versions(),
+        parents=link_estimate_parents(statement, of="checks"),
+        files=digest_files(folder),
+    )
+
+
+def write_check_command(statement: Statement) -> str:
+    """Return the command that would check such claims, with words in place of paths."""
+    return shlex.join(
+        [
+            *("populace", "check", "RELEASE", "DATA", "--schema", "FILE", "--claims", "FILE"),
+            *("--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"], "--out", "DIR"),
+        ]
+    )
+
+
+def link_estimate_parents(statement: Statement, *, of: str = "estimates") -> dict[str, Digests]:
+    """Return which digests estimates, or checked claims, come from: schema → ledger entry → estimates."""
     schema, entry = statement["schema_digest"], statement["ledger_entry"]
-    return {"ledger_entry": {"schema": schema}, "estimates": {"schema": schema, "ledger_entry": entry}}
+    return {"ledger_entry": {"schema": schema}, of: {"schema": schema, "ledger_entry": entry}}
 
 
 def write_estimate_command(statement: Statement) -> str:

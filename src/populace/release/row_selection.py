@@ -55,7 +55,7 @@ class RowCountOrigin(Enum):
         """
         if asked is not None:
             return cls.CURATOR
-        if schema.totals and selection is None:
+        if (schema.totals or schema.level_totals) and selection is None:
             return cls.TOTALS
         cut = 0 < rows < expected_row_count(schema, total, selection=selection)
         if schema.invariants and selection is None and not cut:
@@ -127,13 +127,3 @@ def describe_implicates(tables: int) -> ImplicatesLine:
         "drawing again costs nothing. Their differences show the drawing of rows alone, not the privacy noise, which "
         "is the same in all of them.",
     )
-
-
-def warn_of_rare_rows(selection: RowSelection) -> list[str]:
-    """Warn of rows about which the model can hardly know anything."""
-    if selection.share >= MIN_COMMON_SHARE:
-        return []
-    return [
-        f"Rows where {selection.where} are only {format_percent(selection.share)} of the model's rows: what they "
-        "show may be mostly noise."
-    ]

@@ -15,14 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.errors import ReleaseError
 from populace.inference.constraints.conditional_model import ConditionalModel
+from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.methods.topdown.counts_model import read_counts
 from populace.release.table_files import count_column
+from populace.sampling.assign_units import assign_units
 from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
 from populace.sampling.swap_members import MemberBlock
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.geocodes import GEOCODE
+from populace.schema.linked.table_cells import MemberCells, unit_domain
 from populace.schema.schema import Schema
 
 # To be raised by whoever changes which rows a seed draws: in here, in `draw_rows`, `refine` or the codecs.
@@ -58,7 +62,37 @@ def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Genera
     sweeps = SWEEPS if schema.linked is None else LINKED_SWEEPS
     blocks = list_member_blocks(schema)
     chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules, sweeps=sweeps, blocks=blocks))
+    if schema.linked is not None and schema.geography is not None:
+        chunks = _assign_units(chunks, schema=schema, model=model, rng=rng)
     return _join([SyntheticRows(codec.decode(codes, rng=rng), codec.normalize(codes)) for codes in chunks])
+
+
+def _assign_units(
+    chunks: Sequence[Mapping[str, npt.NDArray[Any]]],
+    *,
+    schema: Schema,
+    model: Model,
+    rng: np.random.Generator,
+) -> list[Mapping[str, npt.NDArray[Any]]]:
+    """Return whole rows of linked tables in units where their members fit the measurements."""
+    if model.measurements is None:
+        raise ReleaseError(
+            "the measurements that the model was fitted to are not at hand.",
+            hint="rows of linked tables in a geography are drawn with them: load both from one folder",
+        )
+    codes = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    domain = unit_domain(schema)
+    units = assign_units(
+        codes,
+        codes[GEOCODE],
+        strata=np.ravel_multi_index([codes[name] for name in domain], domain.shape(domain)),
+        members=MemberCells.of(schema),
+        measured=MeasuredHierarchy.of_members(schema, model.measurements.items),
+        rng=rng,
+    )
+    ends = np.cumsum([len(chunk[GEOCODE]) for chunk in chunks])
+    placed = np.split(units.astype(codes[GEOCODE].dtype), ends[:-1])
+    return [{**chunk, GEOCODE: own} for chunk, own in zip(chunks, placed, strict=True)]
 
 
 def count_table(schema: Schema, model: Model, *, rng: np.random.Generator) -> SyntheticRows:

@@ -17,6 +17,7 @@ import pyarrow.parquet
 
 from populace.core.errors import ReleaseError, UsageError
 from populace.core.untrusted_files import altered_error, open_regular, read_parquet, refuse_parse_errors
+from populace.release.folder.hidden_folder import hidden_folder
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.column import CategoricalColumn, Column
@@ -76,17 +77,13 @@ def to_native(table: pa.Table, *, library: str) -> Any:
     if library == "pyarrow":
         return table
     if library == "pandas":
-        return table.to_pandas(types_mapper=_pandas_type)
+        import pandas as pd
+
+        # Whole numbers stay whole where cells are empty, and have one type in every table of one schema.
+        return table.to_pandas(types_mapper=lambda kind: pd.Int64Dtype() if str(kind) == "int64" else None)
     import narwhals as nw
 
     return nw.from_arrow(table, backend=cast(Any, library)).to_native()
-
-
-def _pandas_type(kind: pa.DataType) -> Any:
-    """Whole numbers stay whole where cells are empty, and have one type in every table of one schema."""
-    import pandas as pd
-
-    return pd.Int64Dtype() if str(kind) == "int64" else None
 
 
 def count_column(schema: Schema) -> str | None:
@@ -114,6 +111,22 @@ def write_table(table: pa.Table, path: Path) -> None:
             _write_one_column(table, file)
         else:
             pyarrow.csv.write_csv(table, file)
+
+
+def check_new_file(path: Path) -> None:
+    """Refuse a path for a table that is there already, or whose name says no format."""
+    parse_table_format(path.suffix[1:])
+    if path.exists():
+        raise UsageError(f"{path} exists already.", hint="name a file that does not exist yet")
+
+
+def write_new_file(table: pa.Table, path: Path) -> None:
+    """Write a table to a file that appears whole or not at all."""
+    with hidden_folder(path.absolute().parent, name=path.name) as place:
+        # A name that `populace clean` knows.
+        whole = place / f"synthetic{path.suffix}"
+        write_table(table, whole)
+        whole.rename(path)
 
 
 def _write_one_column(table: pa.Table, file: BinaryIO) -> None:

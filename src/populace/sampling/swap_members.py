@@ -20,11 +20,13 @@ from populace.schema.conditions.rules import Rules
 Codes = npt.NDArray[np.unsignedinteger]
 Cells = npt.NDArray[np.int64]
 
-ROUNDS = 30
-# Pairs that are weighed at once, each as if it were the only one.
-BATCH_PAIRS = 512
-# The cost of a deficit is quadratic up to about so many rows and straight beyond.
-_STRAIGHT = 2.0
+ROUNDS = 40
+# Pairs that are weighed at once, each as if it were the only one: a small part of the members, or all would flock to
+# the same cells.
+BATCH_PAIRS, _BATCHES = 512, 32
+# The cost of a deficit is quadratic up to about so many times the root of the number of rows, and straight beyond.
+# Where it is straight from a few rows on, the last rows of very many tables outvote the few that are far off.
+_STRAIGHT = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,27 +38,60 @@ class MemberBlock:
     absent: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _CrossTable:
-    """A target with columns inside a block and outside it: the cells of all rows on either side, and what they lack."""
+class _CrossTables:
+    """All targets with columns inside a block and outside it, one behind the other: what the rows lack of each cell.
 
-    inside: Cells
-    outside: Cells
-    lack: Table
+    The cell of a row is the sum of two numbers: of what it has inside the block, and of what it has outside it.
+    """
+
+    def __init__(
+        self,
+        codes: Mapping[str, Codes],
+        targets: Mapping[Clique, Table],
+        *,
+        block: MemberBlock,
+        domain: Domain,
+    ) -> None:
+        rows = len(codes[block.column])
+        self._straight = _STRAIGHT**2 * rows
+        lacks, insides, outsides, start = [np.zeros(0)], [], [], 0
+        for clique, target in targets.items():
+            inside = [name for name in clique if name in block.columns]
+            outside = [name for name in clique if name not in block.columns]
+            flat = target.transpose([clique.index(name) for name in (*inside, *outside)]).ravel()
+            one, other = (_flat_cells(codes, names, domain=domain) for names in (inside, outside))
+            inside_cells = one * domain.cells(tuple(outside))
+            counts = np.bincount(inside_cells + other, minlength=flat.size)
+            # Half the memory: a number for every table and row.
+            insides.append((start + inside_cells).astype(np.int32))
+            outsides.append(other.astype(np.int32))
+            lacks.append(flat * (rows / target.sum()) - counts)
+            start += flat.size
+        self._lack = np.concatenate(lacks)
+        self._inside, self._outside = np.array(insides), np.array(outsides)
 
     def weigh(self, one: Cells, other: Cells) -> npt.NDArray[np.float64]:
         """Return what exchanging the members of pairs of rows would add to the cost."""
-        leave, enter = _cost(self.lack + 1) - _cost(self.lack), _cost(self.lack - 1) - _cost(self.lack)
-        (a, b), (x, y) = (self.inside[one], self.inside[other]), (self.outside[one], self.outside[other])
-        added = leave[a, x] + leave[b, y] + enter[b, x] + enter[a, y]
-        return np.where((a == b) | (x == y), 0.0, added)
+        here = self._cost(self._lack)
+        leave, enter = self._cost(self._lack + 1) - here, self._cost(self._lack - 1) - here
+        a, b, x, y = self._cells(one, other)
+        added = leave[a + x] + leave[b + y] + enter[b + x] + enter[a + y]
+        added[(a == b) | (x == y)] = 0.0
+        return np.asarray(added.sum(axis=0))
 
     def exchange(self, one: Cells, other: Cells) -> None:
         """Exchange the members of pairs of rows."""
-        for rows, partners in ((one, other), (other, one)):
-            np.add.at(self.lack, (self.inside[rows], self.outside[rows]), 1)
-            np.add.at(self.lack, (self.inside[partners], self.outside[rows]), -1)
-        self.inside[one], self.inside[other] = self.inside[other], self.inside[one]
+        a, b, x, y = self._cells(one, other)
+        for first, second, step in ((a + x, b + y, 1), (b + x, a + y, -1)):
+            cells = np.concatenate([first.ravel(), second.ravel()])
+            self._lack += step * np.bincount(cells, minlength=self._lack.size)
+        self._inside[:, one], self._inside[:, other] = b, a
+
+    def _cells(self, one: Cells, other: Cells) -> tuple[npt.NDArray[np.int32], ...]:
+        return self._inside[:, one], self._inside[:, other], self._outside[:, one], self._outside[:, other]
+
+    def _cost(self, lack: Table) -> Table:
+        return np.asarray(np.sqrt(lack * lack + self._straight))
 
 
 def swap_members(
@@ -97,42 +132,23 @@ def _swap_block(
     rng: np.random.Generator,
 ) -> None:
     there = np.flatnonzero(codes[block.column] != block.absent)
-    tables = [
-        _cross_table(codes, clique, target, block=block, domain=domain)
-        for clique, target in targets.items()
-        if 0 < len(block.columns.intersection(clique)) < len(clique)
-    ]
-    if not tables or len(there) < 2:
+    across = {c: t for c, t in targets.items() if 0 < len(block.columns.intersection(c)) < len(c)}
+    if not across or len(there) < 2:
         return
+    tables = _CrossTables(codes, across, block=block, domain=domain)
     order = rng.permutation(there)
     half = len(order) // 2
-    for start in range(0, half, BATCH_PAIRS):
-        one, other = (
-            order[start : min(half, start + BATCH_PAIRS)],
-            order[half + start : half + start + BATCH_PAIRS],
-        )
-        other = other[: len(one)]
-        gains = sum(table.weigh(one, other) for table in tables) < 0
+    size = max(1, min(BATCH_PAIRS, half // _BATCHES))
+    for start in range(0, half, size):
+        one = order[start : min(half, start + size)]
+        other = order[half + start : half + start + len(one)]
+        gains = tables.weigh(one, other) < 0
         gains &= _keep_rules(codes, one, other, block=block, rules=rules)
         gains &= _keep_rules(codes, other, one, block=block, rules=rules)
         one, other = one[gains], other[gains]
-        for table in tables:
-            table.exchange(one, other)
+        tables.exchange(one, other)
         for name in block.columns.intersection(codes):
             codes[name][one], codes[name][other] = codes[name][other], codes[name][one]
-
-
-def _cross_table(
-    codes: Mapping[str, Codes], clique: Clique, target: Table, *, block: MemberBlock, domain: Domain
-) -> _CrossTable:
-    inside = [name for name in clique if name in block.columns]
-    outside = [name for name in clique if name not in block.columns]
-    rows = len(codes[block.column])
-    flat = target.transpose([clique.index(name) for name in (*inside, *outside)])
-    lack = flat.reshape(domain.cells(tuple(inside)), -1) * (rows / target.sum())
-    cells = [_flat_cells(codes, names, domain=domain) for names in (inside, outside)]
-    counts = np.bincount(cells[0] * lack.shape[1] + cells[1], minlength=lack.size).reshape(lack.shape)
-    return _CrossTable(inside=cells[0], outside=cells[1], lack=lack - counts)
 
 
 def _flat_cells(codes: Mapping[str, Codes], names: Sequence[str], *, domain: Domain) -> Cells:
@@ -153,7 +169,3 @@ def _keep_rules(
             ]
             kept &= rule.allowed[tuple(cells)]
     return kept
-
-
-def _cost(lack: Table) -> Table:
-    return np.asarray(np.sqrt(lack * lack + _STRAIGHT * _STRAIGHT))

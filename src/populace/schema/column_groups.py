@@ -8,21 +8,8 @@ from populace.core.errors import SchemaError
 from populace.core.marginals import Clique
 from populace.schema.conditions.column_layout import ColumnLayout
 from populace.schema.hints import suggest
-from populace.schema.toml_table import TomlTable
 
-_WRITE = 'write groups = [["SEX", "AGE"], ["STATE", "PUMA"]]'
-
-
-def read_groups(table: TomlTable) -> tuple[Clique, ...]:
-    """Return the groups that `[table]` declares; none where it says nothing.
-
-    >>> read_groups(TomlTable("[table]", {"groups": [["SEX", "AGE"], ["STATE"]]}))
-    (('SEX', 'AGE'), ('STATE',))
-    """
-    given = table.items.get("groups", [])
-    if not isinstance(given, list) or not all(isinstance(group, list) for group in given):
-        raise table.error(": groups is not a list of lists of columns.", hint=_WRITE)
-    return tuple(TomlTable(table.place, {"groups": group}).texts("groups") for group in given)
+GROUPS_HINT = 'write groups = [["SEX", "AGE"], ["STATE", "PUMA"]]'
 
 
 def check_groups(groups: Sequence[Clique], *, layout: ColumnLayout) -> None:
@@ -30,7 +17,7 @@ def check_groups(groups: Sequence[Clique], *, layout: ColumnLayout) -> None:
     seen: set[str] = set()
     for group in groups:
         if not group:
-            raise SchemaError("one of the groups of columns is empty.", hint=_WRITE)
+            raise SchemaError("one of the groups of columns is empty.", hint=GROUPS_HINT)
         for name in group:
             if name not in layout.variables:
                 if name in layout.functions:

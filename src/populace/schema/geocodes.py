@@ -29,7 +29,10 @@ from populace.schema.toml_table import TomlTable
 GEOCODE = "geocode"
 # The names of columns in the files of a release of a geography, beside those of levels and cells.
 FILE_COLUMNS = ("level", "query", "unbiased", "margin", "published", "value", "variance")
+# Says, in those of linked tables, which of the two a row is about.
+TABLE_COLUMN = "table"
 _MARK = "|"
+MAX_NAMED = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +119,21 @@ class Geography:
         ids = np.array(self.ids[level - 1], dtype=object)
         found: list[str] = ids[self.spine.ancestors(level, of_level=of_level)].tolist()
         return found
+
+    def index_units(self, names: Sequence[str]) -> tuple[dict[tuple[str, ...], int], set[tuple[str, ...]]]:
+        """Return the units of the last of some levels by their ids in all of them, and ids that several units have.
+
+        >>> geography = Geography.of_paths([("A", "1"), ("A", "2"), ("B", "1")], levels=("county", "tract"))
+        >>> geography.index_units(["tract"])
+        ({('1',): 2, ('2',): 1}, {('1',)})
+        """
+        if not names:
+            return {(): 0}, set()
+        level = self.spine.levels.index(names[-1])
+        ids = [self.unit_ids(self.spine.levels.index(name), of_level=level) for name in names]
+        keys = list(zip(*ids, strict=True))
+        places = {key: unit for unit, key in enumerate(keys)}
+        return places, {key for unit, key in enumerate(keys) if places[key] != unit}
 
     def level_codes(self, level: str) -> Ints:
         """Return the code, in its level's column, of the unit of that level that each smallest unit lies in."""
@@ -257,15 +275,22 @@ def read_text_columns(path: Path, names: Sequence[str], *, place: str) -> list[t
         if path.suffix.lower() in (".parquet", ".pq"):
             import pyarrow.parquet as pq
 
-            table = pq.read_table(path, columns=list(names))
+            table = pq.ParquetFile(path).read()
         else:
             import pyarrow.csv as pc
 
             types = {name: pa.string() for name in names}
-            options = pc.ConvertOptions(
-                column_types=types, include_columns=list(names), strings_can_be_null=False
-            )
+            options = pc.ConvertOptions(column_types=types, strings_can_be_null=False)
             table = pc.read_csv(path, convert_options=options)
+        if missing := [name for name in names if name not in table.column_names]:
+            raise SchemaError(
+                f"{place}: {str(path)!r} has no column {quote_names(missing)}.",
+                hint=suggest(
+                    missing[0],
+                    table.column_names,
+                    otherwise=f"its columns are {quote_names(table.column_names[:MAX_NAMED])}",
+                ),
+            )
         columns = [table.column(name).cast(pa.string()).to_pylist() for name in names]
     except FileNotFoundError:
         raise SchemaError(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from populace.core.errors import SchemaError
 from populace.core.marginals import Clique, Domain
 from populace.core.spine import ROOT
-from populace.schema.bounded_parsing import parse_json, parse_toml, read_text_file
-from populace.schema.column_groups import check_groups, check_partition, read_groups
+from populace.schema.bounded_parsing import parse_json, read_text_file
+from populace.schema.column_groups import GROUPS_HINT, check_groups, check_partition
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.columns.unknown_columns import as_declared
@@ -22,6 +23,12 @@ from populace.schema.conditions.structural_zeros import Rulebook, StructuralZero
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.geocodes import GEOCODE, Geography, order_levels, read_geography, read_invariants
 from populace.schema.hints import quote_names
+from populace.schema.level_totals import (
+    LevelTotals,
+    check_level_totals,
+    format_level_totals,
+    read_level_totals,
+)
 from populace.schema.linked.linked_reader import (
     linked_form,
     linked_to_tables,
@@ -30,7 +37,7 @@ from populace.schema.linked.linked_reader import (
 )
 from populace.schema.linked.linked_tables import LinkedTables, canonical_column
 from populace.schema.reader import COLUMN_KINDS, read_column, read_unit, read_zero
-from populace.schema.toml_table import TomlTable, suggest_toml_fix
+from populace.schema.toml_table import TomlTable, read_toml_table
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
 from populace.schema.unit import Neighbours, PrivacyUnit, check_frequency
 from populace.schema.unit_facts import UnitFact, check_facts, facts_to_rows, read_facts
@@ -77,6 +84,8 @@ class Schema:
     """The levels and units of a hierarchical release; their columns are columns of the table too."""
     invariants: tuple[str, ...] = ()
     """The levels whose totals are published exactly, widest first; "all" is the whole table."""
+    level_totals: tuple[LevelTotals, ...] = ()
+    """Public counts of the units of a geography; of other schemas they are `totals`."""
     facts: tuple[UnitFact, ...] = ()
     """What is known in public about single units: cells that they cannot have, or have at least so often."""
     linked: LinkedTables | None = None
@@ -120,6 +129,7 @@ class Schema:
         object.__setattr__(self, "rulebook", compile_rules(self.layout, zeros=self.zeros))
         check_facts(self.facts, layout=self.layout, invariants=self.invariants)
         check_totals(self.totals, layout=self.layout)
+        check_level_totals(self.level_totals, self.layout, invariants=self.invariants, facts=self.facts)
         check_groups(self.groups, layout=self.layout)
         check_groups([self.partition] if self.partition else [], layout=self.layout)
         check_partition(self.partition, least=self.partition_least, step=self.partition_step)
@@ -137,17 +147,10 @@ class Schema:
             # Neighbours agree on exact totals: no unit can come or go.
             within = replace(self.unit, neighbours=Neighbours.REPLACE_WITHIN, within=levels[-1])
             object.__setattr__(self, "unit", within)
-        if self.geography is None:
-            return
-        if GEOCODE in self.columns:
+        if self.geography is not None and GEOCODE in self.columns:
             raise SchemaError(
                 f"a column is called {GEOCODE!r}, as the geography's own variable is.",
                 hint="rename that column, in the file as well",
-            )
-        if self.totals:
-            raise SchemaError(
-                "[[totals]] are declared beside a [geography].",
-                hint="publish exact totals of levels with [[invariants]]",
             )
 
     def __eq__(self, other: object) -> bool:
@@ -215,7 +218,7 @@ class Schema:
         text = read_text_file(Path(path), what="schema", refuse=SchemaError)
         if Path(path).suffix.lower() == ".json" or text.lstrip().startswith("{"):
             return cls.from_sizes(_parse_sizes(text, name=repr(str(path))))
-        return cls._from_document(_parse_toml(text, name=repr(str(path))), folder=Path(path).parent)
+        return cls._from_document(_read_document(text, name=repr(str(path))), folder=Path(path).parent)
 
     @classmethod
     def parse(cls, text: str, *, released: bool = False) -> Schema:
@@ -224,7 +227,7 @@ class Schema:
         >>> Schema.parse('[columns.AGE]\\nkind = "integer"\\nmin = 0\\nmax = 99\\nother = "0"').domain["AGE"]
         100
         """
-        return cls._from_document(_parse_toml(text, name="the schema"), learnt=released)
+        return cls._from_document(_read_document(text, name="the schema"), learnt=released)
 
     @classmethod
     def _from_document(
@@ -232,9 +235,16 @@ class Schema:
     ) -> Schema:
         document.allow(("table", "tables", "columns", "zeros", "totals", "geography", "invariants"))
         zeros = tuple(read_zero(each) for each in document.tables("zeros"))
+        geography = read_geography(document, folder=folder)
+        units: dict[str, Any] = {
+            "geography": geography,
+            "invariants": read_invariants(document.tables("invariants")),
+            "facts": read_facts(document, geography=geography, folder=folder),
+        }
         if "tables" in document:
-            linked = cls(**read_linked_tables(document, zeros=zeros, folder=folder, learnt=learnt))
-            return linked._with_totals(document)
+            fields = read_linked_tables(document, zeros=zeros, folder=folder, learnt=learnt)
+            _refuse_level_columns(fields["columns"], geography)
+            return cls(**fields, **units)._with_totals(document)
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
@@ -244,12 +254,7 @@ class Schema:
                 f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
                 hint=f"fill in a kind ({', '.join(COLUMN_KINDS)}) with its values or its range, or remove the column",
             )
-        geography = read_geography(document, folder=folder)
-        if named := [name for name in columns.items if geography is not None and name in geography.levels]:
-            raise SchemaError(
-                f"column {quote_names(named)} is a level of the geography and a column of its own.",
-                hint="take it out of the columns: the file of units says which values it has",
-            )
+        _refuse_level_columns(columns.items, geography)
         schema = cls(
             columns={
                 name: read_column(
@@ -263,21 +268,23 @@ class Schema:
             unit=read_unit(table),
             dataset=table.text("dataset"),
             max_rows=table.integer("max_rows"),
-            groups=read_groups(table),
+            groups=table.lists("groups", hint=GROUPS_HINT),
             partition=tuple(table.texts("partition")),
             partition_least=table.integer("partition_least"),
             partition_step=table.integer("partition_step"),
             zeros=zeros,
             frequency=table.text("frequency"),
-            geography=geography,
-            invariants=read_invariants(document.tables("invariants")),
-            facts=read_facts(document, geography=geography, folder=folder),
+            **units,
         )
-        return schema._with_totals(document)
+        return schema._with_totals(document, folder=folder)
 
-    def _with_totals(self, document: TomlTable) -> Schema:
+    def _with_totals(self, document: TomlTable, *, folder: Path | None = None) -> Schema:
+        if "totals" not in document:
+            return self
+        if self.geography is not None:
+            return replace(self, level_totals=read_level_totals(document, self.layout, folder=folder))
         totals = [read_totals(each, layout=self.layout) for each in document.tables("totals")]
-        return replace(self, totals=tuple(totals)) if totals else self
+        return replace(self, totals=tuple(totals))
 
     @classmethod
     def from_sizes(cls, sizes: Mapping[str, int]) -> Schema:
@@ -300,7 +307,7 @@ class Schema:
             for level in self.invariants
         ]
         if self.linked is not None:
-            tables += linked_to_tables(self.linked, self.columns)
+            tables += linked_to_tables(self.linked, self.declared_columns)
         else:
             for name, column in self.declared_columns.items():
                 tables.append(format_table(format_key("columns", name), column_to_table(column)))
@@ -308,6 +315,7 @@ class Schema:
             replacement: dict[str, TomlValue] = {"else": dict(zero.replacement)} if zero.replacement else {}
             tables.append(format_table("[zeros]", {"when": zero.when} | replacement))
         tables += [format_totals(totals, layout=self.layout) for totals in self.totals]
+        tables += [format_level_totals(totals, layout=self.layout) for totals in self.level_totals]
         return "\n".join(tables)
 
     def _rules_and_totals(self) -> dict[str, object]:
@@ -323,6 +331,7 @@ class Schema:
             "geography": geography,
             "invariants": list(self.invariants),
             "facts": [fact.form() for fact in self.facts],
+            "level_totals": [each.form() for each in self.level_totals],
         }
         return {key: value for key, value in found.items() if value}
 
@@ -340,6 +349,14 @@ class Schema:
         return {key: value for key, value in table.items() if value is not None}
 
 
+def _refuse_level_columns(columns: Iterable[str], geography: Geography | None) -> None:
+    if named := [name for name in columns if geography is not None and name in geography.levels]:
+        raise SchemaError(
+            f"column {quote_names(named)} is a level of the geography and a column of its own.",
+            hint="take it out of the columns: the file of units says which values it has",
+        )
+
+
 def check_sizes(sizes: Mapping[str, object]) -> None:
     """Refuse sizes of columns that no column can have."""
     for name, size in sizes.items():
@@ -350,15 +367,9 @@ def check_sizes(sizes: Mapping[str, object]) -> None:
             )
 
 
-def _parse_toml(text: str, *, name: str) -> TomlTable:
-    try:
-        return TomlTable("the schema", parse_toml(text))
-    except ValueError as error:
-        raise SchemaError(
-            f"{name} is not valid TOML: {error}.",
-            hint=suggest_toml_fix(text, error)
-            or "write texts in quotes and one key = value a line, as `populace schema show` prints a schema",
-        ) from None
+def _read_document(text: str, *, name: str) -> TomlTable:
+    hint = "write texts in quotes and one key = value a line, as `populace schema show` prints a schema"
+    return replace(read_toml_table(text, name=name, hint=hint, refuse=SchemaError), place="the schema")
 
 
 def _parse_sizes(text: str, *, name: str) -> Mapping[str, int]:
@@ -385,7 +396,4 @@ def _refuse_lookalikes(names: Mapping[str, Column]) -> None:
     for name in names:
         twin = seen.setdefault(unicodedata.normalize("NFKC", name).strip(), name)
         if twin != name:
-            raise SchemaError(
-                f"columns {twin!r} and {name!r} look the same.",
-                hint="rename one of them, in the file as well",
-            )
+            raise SchemaError(f"columns {twin!r} and {name!r} look the same.", hint="rename one of them")

@@ -11,7 +11,8 @@ from enum import Enum
 from fractions import Fraction
 from typing import TypeVar
 
-from populace.core.errors import SchemaError
+from populace.core.errors import PopulaceError, SchemaError, UsageError
+from populace.schema.bounded_parsing import parse_toml
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
 
@@ -75,6 +76,17 @@ class TomlTable:
         """Return the list of texts under a key; an empty one where the key is absent."""
         return tuple(self._as_text(key, value) for value in self._list(key))
 
+    def lists(self, key: str, *, hint: str) -> tuple[tuple[str, ...], ...]:
+        """Return the lists of texts under a key; none where the key is absent.
+
+        >>> TomlTable("[table]", {"groups": [["SEX", "AGE"], ["STATE"]]}).lists("groups", hint="")
+        (('SEX', 'AGE'), ('STATE',))
+        """
+        given = self._list(key)
+        if not all(isinstance(part, list) for part in given):
+            raise self.error(f": {key} is not a list of lists.", hint=hint)
+        return tuple(TomlTable(self.place, {key: part}).texts(key) for part in given)
+
     def number(self, key: str) -> Fraction | None:
         """Return the number under a key, exactly."""
         value = self.items.get(key)
@@ -135,6 +147,17 @@ class TomlTable:
                 hint="give whole numbers",
             )
         return int(value)
+
+
+def read_toml_table(
+    text: str, *, name: str, hint: str, refuse: type[PopulaceError] = UsageError
+) -> TomlTable:
+    """Return a TOML text as a table; `name` says in messages which text it is. Numbers stay exact."""
+    try:
+        return TomlTable(name, parse_toml(text))
+    except ValueError as error:
+        suggested = suggest_toml_fix(text, error) or hint
+        raise refuse(f"{name} is not valid TOML: {error}.", hint=suggested) from None
 
 
 def toml_text(value: object) -> str | None:

@@ -24,7 +24,7 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
     """Return the public counts that one `[[totals]]` table declares; codes that it does not list have none."""
     table.allow(("by", "count", "counts"))
     clique = table.texts("by")
-    scales = [_find_semantics(name, layout, place=table.place) for name in clique]
+    scales = [find_semantics(name, layout, place=table.place) for name in clique]
     if len(set(clique)) < len(clique):
         raise table.error("names a column twice.", hint="name each column once")
     shape = tuple(scale.size for scale in scales)
@@ -33,17 +33,11 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
             f"has {np.prod(shape, dtype=object)} cells; {LIMITS.max_totals_cells} is the most.",
             hint="name fewer or coarser columns",
         )
-    key, beside = ("counts", "count") if clique else ("count", "counts")
-    if key not in table or beside in table:
-        raise table.error(
-            f"needs {key}, and no {beside}.",
-            hint='write by = [] and count = 7634, or by = ["SEX"] and counts = { "1" = 3700, "2" = 3934 }',
-        )
     counts = np.zeros(shape, dtype=np.int64)
     seen: set[tuple[int, ...]] = set()
-    for texts, count in _read_lines(table, clique):
+    for texts, count in read_lines(table, clique):
         cell = tuple(
-            _find_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True)
+            find_code(scale, text, place=table.place) for scale, text in zip(scales, texts, strict=True)
         )
         if cell in seen:
             raise table.error(f"has {quote_names(texts)} twice.", hint="list each combination once")
@@ -56,7 +50,7 @@ def read_totals(table: TomlTable, *, layout: ColumnLayout) -> Totals:
 def check_totals(totals: Sequence[Totals], *, layout: ColumnLayout) -> None:
     """Refuse totals that do not fit the schema, or add up to different numbers of rows."""
     for each in totals:
-        shape = tuple(_find_semantics(name, layout, place="totals").size for name in each.clique)
+        shape = tuple(find_semantics(name, layout, place="totals").size for name in each.clique)
         if each.counts.shape != shape:
             raise SchemaError(
                 f"totals by {quote_names(each.clique)} have shape {each.counts.shape}; the columns have {shape}.",
@@ -112,7 +106,8 @@ def list_totals(totals: Totals, *, layout: ColumnLayout) -> list[tuple[tuple[str
     ]
 
 
-def _find_semantics(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
+def find_semantics(name: str, layout: ColumnLayout, *, place: str) -> CodeSemantics:
+    """Return the codes of a column that totals may count."""
     column = layout.columns.get(name)
     if column is None:
         raise SchemaError(
@@ -127,7 +122,8 @@ def _find_semantics(name: str, layout: ColumnLayout, *, place: str) -> CodeSeman
     return layout.view(name).scale
 
 
-def _find_code(scale: CodeSemantics, text: str, *, place: str) -> int:
+def find_code(scale: CodeSemantics, text: str, *, place: str) -> int:
+    """Return the code of a value that totals count."""
     code = scale.code(text)
     if code is None:
         raise SchemaError(
@@ -137,14 +133,21 @@ def _find_code(scale: CodeSemantics, text: str, *, place: str) -> int:
     return code
 
 
-def _read_lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
+def read_lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the combinations that `[[totals]]` list, as texts, with their counts."""
+    key, beside = ("counts", "count") if clique else ("count", "counts")
+    if key not in table or beside in table:
+        raise table.error(
+            f"needs {key}, and no {beside}.",
+            hint='write by = [] and count = 7634, or by = ["SEX"] and counts = { "1" = 3700, "2" = 3934 }',
+        )
     if not clique:
-        yield (), _read_count(table.items["count"], place=table.place)
+        yield (), read_count(table.items["count"], place=table.place)
         return
     given = table.items["counts"]
     if isinstance(given, Mapping) and len(clique) == 1:
         for text, count in given.items():
-            yield (text,), _read_count(count, place=table.place)
+            yield (text,), read_count(count, place=table.place)
         return
     if not isinstance(given, list) or not all(isinstance(row, Mapping) for row in given):
         raise table.error(
@@ -158,10 +161,11 @@ def _read_lines(table: TomlTable, clique: Clique) -> Iterator[tuple[tuple[str, .
                 f": an entry of counts does not name just {quote_names([*clique, 'count'])}.",
                 hint="give each entry one value of every column, and its count",
             )
-        yield tuple(text or "" for text in texts), _read_count(row["count"], place=table.place)
+        yield tuple(text or "" for text in texts), read_count(row["count"], place=table.place)
 
 
-def _read_count(value: object, *, place: str) -> int:
+def read_count(value: object, *, place: str) -> int:
+    """Return a number of rows."""
     found = to_fraction(value) or Fraction(0)
     if to_fraction(value) is None or found.denominator != 1 or not 0 <= found <= MAX_ESTIMATE_ROWS:
         raise SchemaError(f"{place}: a count is no whole number of rows.", hint="give 0 or more rows")

@@ -1,7 +1,7 @@
 """Draws that give the same bytes on every machine: uniform numbers, exact arithmetic and straight lines only.
 
 Exponentials, logarithms and the samplers built on them differ in their last bit between processors. Sums, products,
-quotients and square roots do not, as long as each is a step of its own; so every law here is a table of quantiles with
+quotients and square roots do not, each being a step of its own; so distributions here are tables of quantiles with
 straight lines in between.
 """
 
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-# Quantiles of the normal law, at its distribution function in steps of half a standard deviation.
+# Quantiles of the normal distribution, at its distribution function in steps of half a standard deviation.
 _BELL_SHARES = (0.0, 0.00135, 0.00621, 0.02275, 0.06681, 0.15866, 0.30854, 0.5)
 _BELL_VALUES = (-3.6, -3.0, -2.5, -2.0, -1.5, -1.0, -0.5, 0.0)
 NORMAL_SHARES = (*_BELL_SHARES, *(1 - share for share in _BELL_SHARES[-2::-1]))

@@ -22,9 +22,9 @@ from populace.survey.sums import Sum
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 from populace.survey.variance.linearization import QueryTotals, ask_sums
-from populace.survey.variance.quantiles import QuantileBins
+from populace.survey.variance.woodruff import woodruff_quantile
 
-# A group whose size is not so many deviations of its noise above 0 is not told.
+# A group whose size is not so many deviations of its noise above 0 is suppressed.
 MIN_SIZE_Z = 4.0
 
 # What these divide by, or are, is the sum of all weights.
@@ -94,7 +94,12 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                     yield make_suppressed_row(query.name, group=own)
                 else:
                     later = (below[0], below[place]) if below else ()
-                    yield _estimate_quantile(totals, number, float(share), later, group=own)
+                    value, interval, spread, noise, slope = woodruff_quantile(
+                        totals, number, float(share), later
+                    )
+                    yield _make_row(
+                        question, own, value, interval=interval, spread=spread, noise=noise, slope=slope
+                    )
         else:
             for place in range(totals.found.values.shape[1]):
                 own = (*group, *values[place : place + 1])
@@ -106,32 +111,6 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                 half = half_width(spread, noise=noise)
                 interval = float(value) - half, float(value) + half
                 yield _make_row(question, own, float(value), interval=interval, spread=spread, noise=noise)
-
-
-def _estimate_quantile(
-    totals: QueryTotals, number: int, share: float, below: Sequence[Sum], *, group: Group
-) -> Estimate:
-    """Return a quantile: Woodruff's interval of the share below it, turned into an interval of values."""
-    bins = QuantileBins.of(totals.question.query, totals.question.design.schema)
-    counts, (size, _) = totals.totals[number], totals.size(number)
-    value = bins.quantile(counts, share)
-    gradient = (bins.below(counts, share) - share) / size
-    # What lies inside a bin is a guess: two of them tell how good it is.
-    guess = abs(value - bins.straight(counts, share))
-    noise = totals.noise(gradient, number)
-    spread = (
-        totals.variance_below(gradient, number, below=below, share=share)
-        if below
-        else totals.spread(gradient, number)
-    )
-    half = half_width(spread, noise=noise)
-    ends = [bins.quantile(counts, share + sign * half) for sign in (-1, 1)]
-    # One unit of the share below is so many of the value.
-    slope = (ends[1] - ends[0]) / (2 * half) if half else 0.0
-    interval = ends[0] - guess, ends[1] + guess
-    return _make_row(
-        totals.question, group, value, interval=interval, spread=spread, noise=noise, slope=slope
-    )
 
 
 def _make_row(
@@ -161,21 +140,19 @@ def _make_row(
 
 def possible_range(query: Query, schema: Schema) -> tuple[float, float]:
     """Return between which numbers the truth of a query lies, whatever the rows."""
-    kind = query.statistic
-    if kind in (Statistic.MEAN, Statistic.QUANTILE):
-        low, high = query.span(query.column or "", schema)
-        return float(low), float(high)
-    if kind is Statistic.CORRELATION:
-        return -1.0, 1.0
-    if kind is Statistic.PROPORTION:
-        return 0.0, 1.0
+    kind, anything = query.statistic, (-np.inf, np.inf)
+    if kind not in (Statistic.MEAN, Statistic.QUANTILE, Statistic.TOTAL):
+        fixed = {
+            Statistic.CORRELATION: (-1.0, 1.0),
+            Statistic.PROPORTION: (0.0, 1.0),
+            Statistic.RATIO: anything,
+        }
+        return fixed.get(kind, (0.0, np.inf))
+    low, high = map(float, query.span(query.column or "", schema))
     if kind is Statistic.TOTAL:
         # Weights are above 0, so a total has the sign of its values.
-        low, high = query.span(query.column or "", schema)
         return 0.0 if low >= 0 else -np.inf, 0.0 if high <= 0 else np.inf
-    if kind in (Statistic.COUNT, Statistic.FREQUENCY, Statistic.VARIANCE):
-        return 0.0, np.inf
-    return -np.inf, np.inf
+    return low, high
 
 
 def _list_groups(question: SumQuestion) -> Iterator[tuple[int, Group]]:

@@ -66,20 +66,11 @@ class Estimate:
         >>> found.estimate, found.low, found.high, found.sampling_error, found.privacy_error
         (1.0, 0.9, 1.0, 0.1, 0.5)
         """
-        half = (high - low) / 2
-
-        def clip(number: float | None, least: float, most: float) -> float | None:
-            return None if number is None else min(max(number, least), most)
-
-        return replace(
-            self,
-            estimate=clip(self.estimate, low, high),
-            sampling_error=clip(self.sampling_error, 0.0, half),
-            imputation_error=clip(self.imputation_error, 0.0, half),
-            privacy_error=clip(self.privacy_error, 0.0, half),
-            low=clip(self.low, low, high),
-            high=clip(self.high, low, high),
-        )
+        ends = dict.fromkeys(("estimate", "low", "high"), (low, high))
+        ends |= dict.fromkeys(ERROR_COLUMNS[:-1], (0.0, (high - low) / 2))
+        held = {name: getattr(self, name) for name in ends}
+        clipped = {n: min(max(each, ends[n][0]), ends[n][1]) for n, each in held.items() if each is not None}
+        return replace(self, **clipped)
 
     @property
     def total_error(self) -> float | None:
@@ -131,7 +122,7 @@ def make_suppressed_row(query: str, *, group: Group = ()) -> Estimate:
 
 
 def suppress_nonfinite(row: Estimate) -> Estimate:
-    """Return a row as it is, or as one that cannot be told where one of its numbers is infinite or none.
+    """Return a row as it is, or as one that is suppressed where one of its numbers is infinite or none.
 
     What was paid for must not be lost to a number that no file can hold.
 

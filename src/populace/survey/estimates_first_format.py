@@ -44,24 +44,12 @@ def write_first_format(document: Mapping[str, Any]) -> dict[str, Any]:
     return _translate(document, keys=_KEYS, words=_NOTES)
 
 
-def write_first_note(note: str) -> str:
-    """Return a note in the words of the first format.
-
-    >>> write_first_note(notes.SUPPRESSED)
-    'too few to say'
-    """
-    return _replace_words(note, _NOTES)
-
-
 def _translate(
     document: Mapping[str, Any], *, keys: Mapping[str, str], words: Mapping[str, str]
 ) -> dict[str, Any]:
+    rows = [dict(row) for row in document["estimates"]]
+    for row in rows:
+        for one, other in words.items():
+            row["note"] = row["note"].replace(one, other)
     design = {keys.get(key, key): value for key, value in document["design"].items()}
-    rows = [{**row, "note": _replace_words(row["note"], words)} for row in document["estimates"]]
     return {**document, "design": design, "estimates": rows}
-
-
-def _replace_words(note: str, words: Mapping[str, str]) -> str:
-    for one, other in words.items():
-        note = note.replace(one, other)
-    return note

@@ -1,6 +1,6 @@
 """Sums that can be asked about private rows: each row adds a whole number of steps, never more than is public.
 
-A row's product of numbers, each held to its public range, is told in steps of 1/`STEPS` of the most it can be, and
+A row's product of numbers, each held to its public range, is expressed in steps of 1/`STEPS` of the most it can be, and
 added to the one cell of a marginal that the row lies in. So one row moves the cells by at most `STEPS` in L1 and in
 L2, whatever it holds. Proof: docs/proofs/sums.md
 """
@@ -43,6 +43,29 @@ class SumFactor:
         """The greatest distance from 0 that the number can have."""
         return max(abs(self.low - self.centre), abs(self.high - self.centre))
 
+    def __str__(self) -> str:
+        return self.column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indicator:
+    """A number of each row: 1 where a condition holds and 0 where it does not, less a public centre.
+
+    >>> Indicator(that="AGE >= 65", centre=Fraction(1, 5)).most
+    Fraction(4, 5)
+    """
+
+    that: str
+    centre: Fraction = Fraction(0)
+
+    @property
+    def most(self) -> Fraction:
+        """The greatest distance from 0 that the number can have."""
+        return max(abs(self.centre), abs(1 - self.centre))
+
+    def __str__(self) -> str:
+        return f"[{self.that}]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellWeights:
@@ -82,7 +105,7 @@ class Sum:
 
     by: Marginal = ALL_ROWS
     where: str | None = None
-    factors: tuple[SumFactor, ...] = ()
+    factors: tuple[SumFactor | Indicator, ...] = ()
     known: tuple[str, ...] = ()
     weights: CellWeights | None = None
     positive: tuple[str, ...] = ()
@@ -99,7 +122,7 @@ class Sum:
         return self.most / STEPS
 
     def __str__(self) -> str:
-        what = " · ".join(factor.column for factor in self.factors) or "rows"
+        what = " · ".join(map(str, self.factors)) or "rows"
         by = f" by {', '.join(self.by.clique)}" if self.by.clique else ""
         weighted = f", weighted by {self.weights.by}" if self.weights else ""
         return f"sum of {what}{weighted}{by}{f' where {self.where}' if self.where else ''}"

@@ -20,19 +20,15 @@ class SurveyOracle(Protocol):
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Return noisy sums in steps, each in the shape of its marginal; all are charged together, or none."""
-        ...
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Return a number with noise that follows a smooth bound, rounded to a public lattice."""
-        ...
 
     def bound_size(self, question: SmoothQuestion, *, noise: Noise) -> int:
         """Return a noisy logarithm of a smooth bound: ⌈`LOG_STEPS`·(log of the bound)/t⌉ plus integer noise.
 
         t is the question's own, `question.smoothness`.
         """
-        ...
 
     def choose_bins(self, question: BinChoice, *, mechanism: Exponential) -> int:
         """Return the number of one set of bins."""
-        ...

@@ -15,9 +15,9 @@ from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
 from populace.measurements.measurements import AnswerRecord
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
+from populace.privacy.json_codec import encode_json
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.schema.schema import Schema
-from populace.survey.json_codec import encode_json
 from populace.survey.smooth_questions import BinChoice, SmoothQuestion
 from populace.survey.sums import Sum
 from populace.survey.survey_oracle import SumBatch, SurveyOracle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -113,8 +113,9 @@ class DenseProblem:
         if self.plan.possible is not None:
             zeros = np.tile(~self.plan.possible.ravel(), self.plan.spine.leaves)
             rows.append(np.eye(self.size)[zeros])
-        for level in self.plan.exact_levels:
-            rows.append(self.unit_sums(Marginal(()), level=level).reshape(-1, self.size))
+        for level, measured in enumerate(self.plan.levels):
+            for clique in measured.exact:
+                rows.append(self.unit_sums(Marginal(clique), level=level).reshape(-1, self.size))
         return np.concatenate(rows)
 
     def simulate(self, rng: np.random.Generator, *, truth: Floats, scale: float = 1.0) -> list[list[Floats]]:
@@ -159,6 +160,33 @@ class DenseProblem:
         free, inner = self.solution
         found = inner @ free.T @ rows.T @ ((values - rows @ start) / variances)
         return start + free @ found
+
+
+def with_known(rng: np.random.Generator, plan: HierarchyPlan) -> HierarchyPlan:
+    """Return a plan that knows single columns of the whole, and nested marginals of the units of some levels."""
+    names = tuple(rng.permutation(tuple(plan.domain)).tolist())
+    levels = list(plan.levels)
+    for level, measured in enumerate(levels):
+        size = int(rng.integers(0, len(names)))
+        known = tuple((name,) for name in names if rng.random() < 0.6) if level == 0 else (names[:size],)
+        levels[level] = replace(
+            measured,
+            has_exact_total=measured.has_exact_total or bool(known),
+            known=tuple(clique for clique in known if clique),
+        )
+    return replace(plan, levels=tuple(levels))
+
+
+def known_marginals(plan: HierarchyPlan, truth: Floats) -> dict[int, list[Floats]]:
+    problem = DenseProblem(plan)
+    found = {}
+    for level, measured in enumerate(plan.levels):
+        shapes = [(plan.spine.units(level), *plan.domain.shape(clique)) for clique in measured.known]
+        found[level] = [
+            (problem.unit_sums(Marginal(clique), level=level) @ truth.ravel()).reshape(shape)
+            for clique, shape in zip(measured.known, shapes, strict=True)
+        ]
+    return found
 
 
 def random_truth(rng: np.random.Generator, plan: HierarchyPlan) -> Floats:

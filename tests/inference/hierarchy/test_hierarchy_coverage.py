@@ -1,8 +1,8 @@
 """Intervals of unbiased estimates of a hierarchy hold the truth as often as they say, at every level and off the spine.
 
-200 runs with seeds 1 … 200 of rehearsed noise. Of all cases together a right estimator is rejected with a
-probability of about 5e-3: 1e-3 for the groups of each case, corrected for their number, and less for those that are
-pooled. Variances that are halved or doubled are rejected.
+200 runs through the barrier with seeds 1 … 200 of rehearsed noise, Gaussian and Laplace (δ = 0). Of all cases together
+a right estimator is rejected with a probability of about 7e-3: 1e-3 for the groups of each case, corrected for their
+number, and less for those that are pooled. Variances that are halved or doubled are rejected.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ CASES = [
     RunCase(invariants=("all", "county")),
     RunCase(zero=True),
     RunCase(invariants=("county",), zero=True),
+    RunCase(delta="0"),
+    RunCase(delta="0", epsilon="8", invariants=("all", "county"), zero=True),
 ]
 
 

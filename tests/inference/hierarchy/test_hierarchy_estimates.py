@@ -25,7 +25,15 @@ from populace.inference.hierarchy.hierarchy_estimates import (
 )
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 
-from .brute_force import DenseProblem, all_cliques, exact_totals, random_plan, random_truth
+from .brute_force import (
+    DenseProblem,
+    all_cliques,
+    exact_totals,
+    known_marginals,
+    random_plan,
+    random_truth,
+    with_known,
+)
 
 KINDS = {
     "plain": {},
@@ -94,6 +102,33 @@ def test_estimates_and_variances_are_those_of_dense_least_squares(
     for level, values in totals.items():
         assert close(estimates.marginal((), level=level), values)
         assert close(estimates.variance((), level=level), np.zeros(len(values)))
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_public_marginals_are_exact_and_all_else_is_dense_least_squares(seed: int, has_zeros: bool) -> None:
+    rng = np.random.default_rng([seed, has_zeros])
+    plan = random_plan(rng, depth=2 + seed % 3, columns=2 + seed % 2, most=2, has_zeros=has_zeros)
+    plan = with_known(rng, plan)
+    problem, truth = DenseProblem(plan), random_truth(rng, plan)
+    noisy, totals, known = (
+        problem.simulate(rng, truth=truth),
+        exact_totals(plan, truth),
+        known_marginals(plan, truth),
+    )
+    estimates = estimate_hierarchy(plan, noisy, totals=totals, known=known)
+    leaves = problem.estimate(noisy, truth=truth)
+    compare(estimates, leaves=leaves, covariance=problem.covariance, rng=rng)
+    check_consistent(estimates)
+    for level, measured in enumerate(plan.levels):
+        for clique, counts in zip(measured.known, known[level], strict=True):
+            assert close(estimates.marginal(clique, level=level), counts)
+            assert close(estimates.variance(clique, level=level), np.zeros(counts.shape))
+    if not has_zeros:
+        dense = DenseFilter.of(plan)
+        for level in range(plan.spine.depth):
+            given = {"level": level, "units": slice(0, plan.spine.units(level))}
+            assert close(dense.variance(plan.columns, **given), estimates.variance(plan.columns, level=level))
 
 
 @pytest.mark.parametrize("seed", range(6))

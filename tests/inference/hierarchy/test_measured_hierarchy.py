@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
 from populace.core.errors import PopulaceError, ReleaseError
-from populace.core.marginals import Grouping, Marginal
+from populace.core.marginals import Grouping, Marginal, tabulate
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
     cell_domain,
     possible_cells,
+    possible_member_cells,
     require_geography,
 )
 from populace.measurements.measurements import Measurement
+from populace.schema.linked.table_cells import MemberCells
 from populace.schema.schema import Schema
 
 SCHEMA = """
@@ -152,3 +155,98 @@ def test_a_schema_without_a_geography_is_refused() -> None:
     plain = Schema.parse(SCHEMA[SCHEMA.index("[columns.sex]") :])
     with pytest.raises(ReleaseError, match="no geography"):
         MeasuredHierarchy.of(plain, [])
+
+
+HOMES = """
+[geography]
+levels = ["county"]
+units = ["A", "B"]
+[tables.household]
+key = "home"
+[tables.household.columns.children]
+kind = "integer"
+min = 0
+max = 2
+other = "0"
+[tables.person]
+of = "household"
+key = "home"
+max_rows = 2
+size = "number"
+householder = "role == 'head'"
+[tables.person.columns.role]
+kind = "categorical"
+values = ["head", "child"]
+other = "child"
+[tables.person.columns.age]
+kind = "integer"
+min = 0
+max = 2
+other = "0"
+[[zeros]]
+when = "role == 'head' and age == 0"
+[[zeros]]
+when = "children >= number"
+[[zeros]]
+when = "children > 0 and number == 2 and `age.2` == 2"
+"""
+
+
+def list_rows(schema: Schema) -> list[dict[str, int]]:
+    """Every wide row that keeps all rules, by trying all of them."""
+    found = []
+    for codes in product(*(range(size) for size in schema.domain.values())):
+        row, classes = dict(zip(schema.domain, codes, strict=True)), schema.rules.classes
+        if all(
+            rule.allowed[tuple(classes[name].lookup[row[name]] for name in rule.clique)]
+            for rule in schema.rules.rules
+        ):
+            found.append(row)
+    return found
+
+
+def test_possible_cells_of_linked_tables_are_those_of_some_whole_row() -> None:
+    schema = Schema.parse(HOMES)
+    cells, rows = MemberCells.of(schema), list_rows(schema)
+    households = np.zeros(cell_domain(schema).shape(cell_domain(schema)), dtype=np.bool_)
+    for row in rows:
+        households[row["children"], row["number"]] = True
+    found = possible_cells(schema)
+    assert found is not None
+    assert np.array_equal(found, households)
+    # Two children need three persons, which nobody has here: no single rule says so of households alone.
+    assert not found[2].any()
+    codes = {name: np.array([row[name] for row in rows]) for name in schema.domain}
+    persons = cells.tabulate(codes, units=np.zeros(len(rows), np.int64), count=1)[0] > 0
+    assert np.array_equal(possible_member_cells(schema), persons)
+
+
+def test_members_are_the_sum_over_places_with_the_noise_of_all() -> None:
+    schema = Schema.parse(HOMES)
+    geography, cells, rng = require_geography(schema), MemberCells.of(schema), np.random.default_rng(0)
+    rows = list_rows(schema)
+    drawn = [rows[place] for place in rng.integers(0, len(rows), 200)]
+    codes = {name: np.array([row[name] for row in drawn]) for name in schema.domain}
+    items = []
+    for level, clique in product((0, 1), ((), ("age",), ("role", "age"))):
+        for place, variance in ((1, 4), (2, 9)):
+            wide = cells.ask(clique, place=place)
+            plain = geography.marginal(level, wide.clique)
+            asked = Marginal(plain.clique, (*plain.groupings, *wide.groupings))
+            items.append(
+                Measurement(asked, tabulate(asked, codes=codes, domain=schema.domain), Fraction(variance))
+            )
+    # Those of households, and pairs across, are none of theirs.
+    for clique in (("children", "number"), ("children", "age.1")):
+        counts = tabulate(Marginal(clique), codes=codes, domain=schema.domain)
+        items.append(Measurement(Marginal(clique), counts, Fraction(1)))
+    found = MeasuredHierarchy.of_members(schema, [items[place] for place in rng.permutation(len(items))])
+    truth = cells.tabulate(codes, units=codes["geocode"], count=2)
+    for level, whole in enumerate((truth.sum(axis=0, keepdims=True), truth)):
+        queries = found.plan.levels[level].queries
+        assert {query.marginal.clique for query in queries} == {(), ("age",), ("role", "age")}
+        for query, counts in zip(queries, found.noisy[level], strict=True):
+            assert query.variance == 13
+            lost = {(): (1, 2), ("age",): (1,), ("role", "age"): ()}[query.marginal.clique]
+            assert np.array_equal(counts, whole.sum(axis=lost))
+        assert np.allclose(found.estimates.cells[level], whole, atol=1e-8)

@@ -143,7 +143,7 @@ def test_triples_are_compared_with_what_their_pairs_imply(monkeypatch):
     measure_triples(oracle, measured, workload=Workload(weights=wanting(("a", "b", "c"))), share=SHARE)
     (slate, _) = oracle.slates[0]
     (estimate,) = slate.estimates
-    model = fit_model(measured, space=ModelSpace(domain=oracle.domain, rules=oracle.rules, totals=()))
+    model = fit_model(measured, space=ModelSpace(domain=oracle.domain, rules=oracle.schema.rules, totals=()))
     for axis, pair in ((2, ("a", "b")), (1, ("a", "c")), (0, ("b", "c"))):
         np.testing.assert_allclose(estimate.sum(axis=axis), model.targets[pair], atol=2 + 1e-3 * model.total)
     # The nearest whole numbers: the mean of what is lost to rounding is about 0, not ½.

@@ -472,8 +472,10 @@ def test_intervals_of_a_coarse_table_are_its_own():
     np.testing.assert_allclose(pair.error, 2.0)
     # What it adds up to helps the column that it does not coarsen: 9 alone, 4 · 3 beside it.
     assert (found.of("z").error ** 2 < 6).all()
+    # Asked for by its columns, it comes in the groups in which they were measured together, and says so.
+    assert found.of("x", "z").marginal == items[-1].marginal
     with pytest.raises(UsageError, match="do not determine"):
-        found.of("x", "z")
+        found.of("y", "z")
 
 
 def test_a_coarse_table_that_mixes_what_a_rule_tells_apart_is_fitted(tmp_path):

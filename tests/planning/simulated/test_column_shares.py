@@ -296,6 +296,7 @@ counts = [ { sex = "f", area = "n", count = 30 }, { sex = "m", area = "s", count
     assert pp.plan(schema, population=1000, epsilon=1, delta="1e-9").known_shares == {"sex": 1.0, "area": 1.0}
 
 
+@pytest.mark.slow
 def test_a_file_goes_before_totals(monkeypatch):
     schema = Schema.parse("""
 [columns.sex]
@@ -402,6 +403,7 @@ def test_pairs_of_known_columns_are_told_apart():
     assert predict_pairs({"a": flat, "b": flat, "c": steep, "d": steep}) == pytest.approx(FOUR, abs=0.03)
 
 
+@pytest.mark.slow
 def test_pairs_of_a_plan_are_told_apart_by_shares():
     schema = Schema.from_sizes(dict.fromkeys("abcd", 30))
     flat = {str(code): 1 / 30 for code in range(30)}

@@ -24,7 +24,7 @@ from populace.privacy.accounting.mechanisms import (
 from populace.privacy.accounting.partition_selection import delta_price, min_threshold, reveal_probability
 from populace.privacy.accounting.privacy_loss import Currency, gdp_delta, price
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.hash_chain import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
 from populace.schema.unit import Neighbours, PrivacyUnit

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as peer
 
+from populace.core.errors import UsageError
+from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -17,10 +20,13 @@ from populace.privacy.accounting.mechanisms import (
 )
 from populace.privacy.accounting.privacy_loss import Currency, epsilon_for, price
 from populace.privacy.accounting.privacy_loss_distribution import (
+    EPSILON_SLACK,
+    calibrate_variances,
     composed_delta,
     composed_epsilon,
     gaussian_variances,
 )
+from populace.schema.unit import Neighbours, PrivacyUnit
 
 CENSUS_RHO = Fraction("2.556")
 CENSUS_DELTA = Fraction("1e-10")
@@ -30,7 +36,8 @@ QUERIES = [Fraction(n, 100) for n in (2, 5, 10, 3, 10, 10, 10, 10, 10, 10, 20)]
 
 
 def _pmf(variance: float) -> tuple[np.ndarray, np.ndarray]:
-    z = np.arange(-60 * math.ceil(math.sqrt(variance)), 60 * math.ceil(math.sqrt(variance)) + 1)
+    far = math.ceil(20 * math.sqrt(variance)) + 20
+    z = np.arange(-far, far + 1)
     weights = np.exp(-(z**2) / (2 * variance))
     return z, weights / weights.sum()
 
@@ -72,6 +79,7 @@ def test_epsilon_agrees_with_dp_accounting(delta: str) -> None:
     assert float(composed_epsilon(variances, delta=Fraction(delta))) == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_the_census_budget_costs_no_more_than_its_continuous_curve() -> None:
     """The continuous curve gives 16.464, a filter of Gaussian DP a little more; the distribution is never above it."""
     variances = [1 / (2 * CENSUS_RHO * level * query) for level in LEVELS for query in QUERIES]
@@ -111,3 +119,96 @@ def test_only_counts_with_plain_gaussian_noise_have_this_distribution() -> None:
     ):
         assert gaussian_variances([spend(gaussian), other]) is None
     assert gaussian_variances([]) is None
+
+
+CENSUS_SHARES = tuple(level * query for level in LEVELS for query in QUERIES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_census_budget_is_drawn_when_its_epsilon_is_asked(cells: int) -> None:
+    """ε of the continuous curve at ρ = 2.556 gives that ρ back, where the filter draws 2.4."""
+    asked = Fraction("16.464")
+    variances = calibrate_variances(CENSUS_SHARES, cells=cells, epsilon=asked, delta=CENSUS_DELTA)
+    assert variances is not None
+    assert float(sum(cells / (2 * v) for v in variances)) == pytest.approx(float(CENSUS_RHO), abs=2e-4)
+    needed = composed_epsilon(variances * cells, delta=CENSUS_DELTA)
+    assert asked - Fraction(1, 1000) < needed <= asked / (1 + EPSILON_SLACK)
+    # In proportion to shares, and short enough for an exact sampler.
+    for share, variance in zip(CENSUS_SHARES, variances, strict=True):
+        assert float(variance * share) == pytest.approx(float(variances[0] * CENSUS_SHARES[0]), rel=1e-9)
+        assert variance.numerator.bit_length() <= 64 >= variance.denominator.bit_length()
+    # A thousandth less variance is not enough, and a thousandth more wastes some: so do half and twice as much.
+    less, more = (
+        [v * factor for v in variances] * cells for factor in (Fraction(999, 1000), Fraction(1001, 1000))
+    )
+    assert composed_delta(less, epsilon=asked) > CENSUS_DELTA
+    assert composed_delta(more, epsilon=asked) < CENSUS_DELTA * Fraction(99, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", ["0.05", "1", "4"])
+@pytest.mark.parametrize("delta", ["1e-2", "1e-9"])
+@pytest.mark.parametrize("cells", [1, 2])
+def test_one_calibrated_answer_uses_all_of_delta_by_the_direct_sum(
+    epsilon: str, delta: str, cells: int
+) -> None:
+    """No code of the library in the sum over outcomes; half or twice the variance is far off."""
+    (variance,) = (
+        calibrate_variances((Fraction(1),), cells=cells, epsilon=Fraction(epsilon), delta=Fraction(delta))
+        or ()
+    )
+    most = float(delta)
+
+    def direct(factor: float) -> float:
+        # Losses of cells with the same noise add up to one of the sum of their noises.
+        z, p = _pmf(float(variance) * factor)
+        sums, masses = (z, p) if cells == 1 else (np.arange(2 * z[0], 2 * z[-1] + 1), np.convolve(p, p))
+        losses = (2 * sums + cells) / (2 * float(variance) * factor)
+        above = losses > float(epsilon)
+        return float((masses[above] * -np.expm1(float(epsilon) - losses[above])).sum())
+
+    assert most * 0.99 < direct(1.0) <= most
+    assert direct(0.5) > 1.05 * most
+    assert direct(2.0) < 0.95 * most
+
+
+def test_what_takes_too_long_is_not_calibrated() -> None:
+    one = (Fraction(1),)
+    assert calibrate_variances(one, cells=1, epsilon=Fraction(200), delta=CENSUS_DELTA) is None
+    assert calibrate_variances(one, cells=1, epsilon=Fraction(1), delta=Fraction("1e-50")) is None
+    many = tuple(Fraction(2 * n, 300 * 301) for n in range(1, 301))
+    assert calibrate_variances(many, cells=1, epsilon=Fraction(1), delta=CENSUS_DELTA) is None
+
+
+@pytest.mark.parametrize("unit", [PrivacyUnit(), PrivacyUnit(neighbours=Neighbours.REPLACE_ONE)], ids=str)
+def test_laplace_noise_of_a_fixed_plan_adds_up_exactly(unit: PrivacyUnit) -> None:
+    budget = Budget.of(Fraction(1), Fraction(0), unit=unit)
+    noise = budget.plan_noise(CENSUS_SHARES)
+    assert all(isinstance(each, DiscreteLaplace) for each in noise)
+    total = sum(unit.marginal_l1 / each.scale for each in noise)
+    assert 1 - Fraction(1, 10**9) < total <= 1
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-9"])
+@pytest.mark.parametrize("shares", [("1/2",), ("1/2", "1/3"), ("1/2", "2/3"), ()])
+def test_a_plan_shares_out_the_whole_budget(delta: str, shares: tuple[str, ...]) -> None:
+    budget = Budget.of(Fraction(1), Fraction(delta), unit=PrivacyUnit())
+    with pytest.raises(UsageError, match="shares of a plan add up to"):
+        budget.plan_noise([Fraction(share) for share in shares])
+
+
+def test_a_budget_that_is_not_whole_is_calibrated_by_prices() -> None:
+    """What is left of a run, and units of several rows, have no distribution to calibrate by."""
+    whole = Budget.of(Fraction(8), Fraction("1e-9"), unit=PrivacyUnit())
+    priced = whole.measure_noise(Fraction(1), marginals=1)
+    assert whole.plan_noise([Fraction(1)])[0].variance < priced.variance
+    assert replace(whole, promise=None).plan_noise([Fraction(1)]) == (priced,)
+    several = Budget.of(Fraction(8), Fraction("1e-9"), unit=PrivacyUnit(rows=2, id="id"))
+    assert several.plan_noise([Fraction(1)]) == (several.measure_noise(Fraction(1), marginals=1),)
+
+
+@pytest.mark.parametrize(("variance", "cells", "least"), [(1, 400, 290), (10**5, 60_000, 3.6)])
+def test_sums_that_are_longer_than_the_grid_are_read_where_their_mean_is(variance, cells, least) -> None:
+    """Continuous noise with the same Σ1/σ² needs about as much: 294 and 3.7."""
+    assert composed_epsilon([Fraction(variance)] * cells, delta=Fraction("1e-6")) >= least

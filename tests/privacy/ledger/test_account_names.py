@@ -9,7 +9,7 @@ import pytest
 from populace.api.request import default_dataset
 from populace.core.errors import UsageError
 from populace.privacy.ledger.account import normalize_name
-from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.hash_chain import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger
 from populace.private.public_table import check_not_private
 from tests.helpers.ledgers import append_raw, reserve

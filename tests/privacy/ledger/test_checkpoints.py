@@ -12,8 +12,8 @@ import pytest
 
 from populace.core.errors import LedgerError, OverBudget, UsageError
 from populace.privacy.accounting.mechanisms import Exponential, Spend
-from populace.privacy.ledger import ledger_log
-from populace.privacy.ledger.events import Event, EventKind, Head, seal_checkpoint
+from populace.privacy.ledger import log_replay
+from populace.privacy.ledger.hash_chain import Event, EventKind, Head, seal_checkpoint
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.run_record import Adaptivity
@@ -24,7 +24,7 @@ A = "a" * 64
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(ledger_log, "CHECKPOINT_EVERY", 5)
+    monkeypatch.setattr(log_replay, "CHECKPOINT_EVERY", 5)
 
 
 @pytest.fixture
@@ -184,9 +184,9 @@ def test_rows_of_a_run_are_checked_when_it_is_read(ledger, statement, message):
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 9])
 def test_verifying_in_parts_lets_runs_go_on_and_takes_in_what_they_write(ledger, monkeypatch, size):
-    monkeypatch.setattr(ledger_log, "PART_ROWS", size)
+    monkeypatch.setattr(log_replay, "PART_ROWS", size)
     monkeypatch.setattr("populace.privacy.ledger.ledger_file.WAIT_SECONDS", 0.1)
-    genuine, other, sizes = ledger_log.verify_parts, Ledger.existing(ledger.path), []
+    genuine, other, sizes = log_replay.verify_parts, Ledger.existing(ledger.path), []
 
     def check_parts(read):
         def reading(after):
@@ -198,7 +198,7 @@ def test_verifying_in_parts_lets_runs_go_on_and_takes_in_what_they_write(ledger,
 
         return genuine(reading)
 
-    monkeypatch.setattr(ledger_log, "verify_parts", check_parts)
+    monkeypatch.setattr(log_replay, "verify_parts", check_parts)
     assert ledger.verify() == other.head().seq == sum(sizes) == 17
     assert max(sizes) == min(size, 8)
 
@@ -214,7 +214,7 @@ def test_a_refused_change_keeps_no_checkpoint(ledger):
 @pytest.mark.parametrize("every", [1, 2, 7])
 def test_books_from_any_checkpoint_are_those_of_all_rows(tmp_path, monkeypatch, every):
     """Random histories of three accounts, each step by a process that has read nothing before."""
-    monkeypatch.setattr(ledger_log, "CHECKPOINT_EVERY", every)
+    monkeypatch.setattr(log_replay, "CHECKPOINT_EVERY", every)
     rng = random.Random(every)
     path = tmp_path / "ledger.db"
     first = Ledger.open(path)

@@ -11,7 +11,7 @@ from populace.core.errors import LedgerError, UsageError
 from populace.privacy.accounting import gaussian_dp as gaussian
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace, Spend
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.hash_chain import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import Adaptivity
 from populace.schema.unit import Neighbours, PrivacyUnit

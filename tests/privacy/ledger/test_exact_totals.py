@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from populace.core.errors import LedgerError, OverBudget, SchemaError, UsageError
-from populace.privacy.ledger import ledger_file, ledger_log
-from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger import ledger_file, log_replay
 from populace.privacy.ledger.exact_totals import ExactTotals, PublishedTotals
+from populace.privacy.ledger.hash_chain import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
 from populace.schema.schema import Schema
@@ -256,7 +256,7 @@ class TestCheckpoints:
         run = reserve(ledger, EXACT)
         run.book_totals("county", what="county")
         run.charge(half_of(run))
-        for _ in range(ledger_log.CHECKPOINT_EVERY):
+        for _ in range(log_replay.CHECKPOINT_EVERY):
             ledger.grant("counted", epsilon=1, delta=0)
         record = run.record()
         again = Ledger.existing(ledger.path)
@@ -266,7 +266,7 @@ class TestCheckpoints:
         assert [each.level for each in record.invariants] == ["county"]
         with pytest.raises(UsageError, match="by 'county'"):
             reserve(again, make_schema(invariants=("all",)))
-        assert Ledger.existing(ledger.path).verify() == 4 + ledger_log.CHECKPOINT_EVERY
+        assert Ledger.existing(ledger.path).verify() == 4 + log_replay.CHECKPOINT_EVERY
 
     def test_accounts_without_exact_totals_are_written_as_before(self, ledger):
         open_account(ledger, Neighbours.ADD_REMOVE)
@@ -380,3 +380,27 @@ def test_counted_and_uncounted_units_do_not_share_an_account(ledger):
         reserve(ledger, plain)
     assert "frequency" in refusal.value.hint
     assert ledger.account("counted").frequency == "n"
+
+
+def test_the_same_units_counted_in_another_file_are_another_partition(tmp_path):
+    """A household without persons is in the totals of linked tables, and not in those of the file of persons."""
+    (tmp_path / "units.csv").write_text("region\nA\nB\n")
+    codes = 'kind = "categorical"\nvalues = ["f", "m"]\nother = "f"\n'
+    table = '[table]\nunit = "household"\n'
+    levels = '[geography]\nlevels = ["region"]\nunits = "units.csv"\n[[invariants]]\nby = ["region"]\n'
+    single = f'{table}id = "hid"\nrows_per_unit = 1\n{levels}'
+    household = f'[tables.household]\nkey = "hid"\n[tables.household.columns.tenure]\n{codes}'
+    person = (
+        f'[tables.person]\nof = "household"\nkey = "hid"\nmax_rows = 2\n[tables.person.columns.sex]\n{codes}'
+    )
+    found = set()
+    for text in (
+        table + levels + household + person,
+        f"{single}[columns.sex]\n{codes}",
+        f"{single}[columns.tenure]\n{codes}",
+    ):
+        (tmp_path / "schema.toml").write_text(text)
+        exact = ExactTotals.of(Schema.load(tmp_path / "schema.toml"))
+        assert exact is not None
+        found.add(exact.partition)
+    assert len(found) == 3

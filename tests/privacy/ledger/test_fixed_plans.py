@@ -1,4 +1,4 @@
-"""What a plan fixed in advance gives back by its privacy loss distribution, and what it never does."""
+"""Plans fixed in advance: noise calibrated by its privacy loss distribution, and what is given back by it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from populace.core.errors import LedgerError, UsageError
+from populace.core.errors import LedgerError, OverBudget, UsageError
 from populace.privacy.accounting.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -16,9 +16,11 @@ from populace.privacy.accounting.mechanisms import (
     PartitionSelection,
     Spend,
 )
+from populace.privacy.accounting.privacy_loss import Currency, price
 from populace.privacy.accounting.privacy_loss_distribution import composed_epsilon, gaussian_variances
 from populace.privacy.ledger import run_record
 from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.run_record import Adaptivity, RunRecord
 from populace.release.statement.membership_power import bound_membership_power
 from populace.schema.unit import Neighbours
@@ -271,3 +273,110 @@ def test_a_record_survives_json_with_what_it_gave_back(ledger):
         replace(again, plan=Adaptivity.ADAPTIVE).check()
     with pytest.raises(LedgerError):
         replace(again, returned=(again.returned[0] * 2, Fraction(0))).check()
+
+
+def charge_plan(run, *, factor=Fraction(1)):
+    """Ask the questions of a calibrated plan; a factor falsifies their noise."""
+    unit = run.record().unit
+    noise = run.left.plan_noise([Fraction(1, 10), Fraction(1, 10), Fraction(2, 5), Fraction(2, 5)])
+    spends = [
+        Spend(
+            verb="measure",
+            what=f"question {number}",
+            mechanism=DiscreteGaussian(each.variance * factor),
+            answers=1,
+            l1=unit.marginal_l1,
+            l2_squared=unit.marginal_l2_squared,
+        )
+        for number, each in enumerate(noise)
+    ]
+    run.charge(*spends)
+    return spends
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_a_calibrated_plan_needs_all_it_reserved_and_is_within_it(ledger, neighbours):
+    """The ledger takes prices above the cap where the distribution is within (ε, δ), and gives nothing back."""
+    run = reserve(ledger, neighbours=neighbours, epsilon=8)
+    charge_plan(run)
+    record = run.record()
+    assert record.cap < record.used
+    assert record.compute_unneeded() == NOTHING
+    run.finish(returned=record.compute_unneeded())
+    record = run.record()
+    assert record.guarantee == (8, DELTA)
+    least = composed_epsilon(gaussian_variances(each.spend for each in record.spends), delta=DELTA)
+    assert Fraction("7.999") < least <= 8
+    record.check()
+    assert record.by_distribution
+    assert record.used_share == 1 == sum(record.share(each) for each in record.spends)
+    assert bound_membership_power(record) > bound_membership_power(replace(record, spends=()))
+    assert RunRecord.from_json(record.to_json()) == record
+    again = Ledger.existing(ledger.path)
+    assert again.verify() == len(rows(ledger.path))
+    assert again.account("counted").left_epsilon == 0
+
+
+def test_less_noise_than_calibrated_is_refused_and_nothing_is_booked(ledger):
+    run = reserve(ledger, epsilon=8)
+    for factor in (Fraction(1, 2), Fraction(999, 1000)):
+        with pytest.raises(OverBudget, match="more than the"):
+            charge_plan(run, factor=factor)
+    assert not run.record().spends
+    charge_plan(run, factor=Fraction(2))
+    assert run.record().compute_unneeded()[0] > 1, "twice the noise: much is given back"
+
+
+def test_an_adaptive_run_is_held_to_its_prices(ledger):
+    fixed = reserve(ledger, epsilon=8)
+    spends = charge_plan(fixed)
+    adaptive = ledger.reserve(
+        "other",
+        epsilon=8,
+        delta=DELTA,
+        unit=make_unit(Neighbours.ADD_REMOVE),
+        method="mst",
+        schema_digest="",
+        rehearsal=False,
+    )
+    assert adaptive.left.promise is None
+    with pytest.raises(OverBudget, match="is left"):
+        adaptive.charge(*spends)
+    with pytest.raises(LedgerError, match="broke a rule"):
+        replace(fixed.record(), plan=Adaptivity.ADAPTIVE).check()
+
+
+def test_one_question_more_is_refused(ledger):
+    """The distribution is that of all spends of the run, in however many transactions they came."""
+    run = reserve(ledger, epsilon=8)
+    spends = charge_plan(run)
+    assert run.left.cap == 0
+    assert run.left.promise is None
+    with pytest.raises(OverBudget):
+        run.charge(replace(spends[0], mechanism=DiscreteGaussian(Fraction(500))))
+    assert len(run.record().spends) == 4
+    # Noise whose price is all that was ever looked at before.
+    with pytest.raises(OverBudget):
+        run.charge(replace(spends[0], mechanism=DiscreteLaplace(Fraction(10**6))))
+
+
+def test_delta_that_was_set_aside_is_not_calibrated_with(ledger):
+    run = reserve(ledger, epsilon=8, keys=DELTA / 2)
+    assert run.left.promise == (8, DELTA / 2)
+    spends = charge_plan(run)
+    variances = gaussian_variances(spends)
+    assert composed_epsilon(variances, delta=DELTA / 2) <= 8 < Fraction("8.01")
+    assert composed_epsilon(variances, delta=DELTA) < Fraction("7.9")
+
+
+def test_forged_noise_of_a_calibrated_plan_is_refused_when_read(ledger):
+    """Rows: 1 open, 2 reserve, 3 to 6 spends."""
+    run = reserve(ledger, epsilon=8)
+    last = charge_plan(run)[-1]
+    halved = DiscreteGaussian(last.mechanism.variance / 2)
+    dear = price(replace(last, mechanism=halved), currency=Currency.GDP)
+    forge(ledger.path, row=6, law=halved.to_json(), price=str(dear))
+    with pytest.raises(LedgerError, match="a run breaks the rules"):
+        Ledger.existing(ledger.path)
+    with pytest.raises(LedgerError, match="a run breaks the rules"):
+        Ledger(ledger.path, books=LedgerState()).verify()

@@ -275,11 +275,11 @@ class TestRuns:
         ledger.open_account("adult", epsilon="2", delta="2e-9")
         first, second = reserve(ledger), reserve(ledger)
         assert first.id != second.id
-        seen = {first.digest}
+        seen = {first.record().digest}
         first.charge(half_of(first))
-        seen.add(first.digest)
+        seen.add(first.record().digest)
         first.finish()
-        seen.add(first.digest)
+        seen.add(first.record().digest)
         assert len(seen) == 3
 
     def test_nothing_in_the_file_tells_the_time(self, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 from populace.core.errors import LedgerError, OverBudget, ResourceError
 from populace.privacy.ledger import ledger_file
-from populace.privacy.ledger.events import GENESIS, Event, EventKind, seal_event, seal_head
+from populace.privacy.ledger.hash_chain import GENESIS, Event, EventKind, seal_event, seal_head
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
 from tests.helpers.ledgers import append_raw, half_of, reserve, rewritten, rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from populace.core.errors import LedgerError, UsageError
-from populace.privacy.ledger.events import Event, EventKind
+from populace.privacy.ledger.hash_chain import Event, EventKind
 from populace.privacy.ledger.ledger import Ledger
 from tests.helpers.ledgers import append_raw, half_of, reserve
 

@@ -29,7 +29,7 @@ from populace.private.survey.exact_sums import add_up, row_contributions
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
-from populace.survey.sums import CellWeights, Sum, SumFactor
+from populace.survey.sums import CellWeights, Indicator, Sum, SumFactor
 
 COLUMNS = """
 [columns.SEX]
@@ -113,6 +113,9 @@ def by_hand(sum_, sex, age, inc):
         numbers["INC"] = Fraction(min(max(float(inc), -100), 1000))
     found = Fraction(1)
     for factor in sum_.factors:
+        if isinstance(factor, Indicator):
+            found *= (Fraction(ages is not None and ages >= 30) - factor.centre) / factor.most
+            continue
         if numbers[factor.column] is None:
             return Fraction(0)
         found *= (min(max(numbers[factor.column], factor.low), factor.high) - factor.centre) / factor.most
@@ -129,6 +132,8 @@ SUMS = [
     Sum(factors=(INC, INC)),
     Sum(factors=(INC, AGE), known=("SEX",)),
     Sum(known=("INC", "SEX")),
+    Sum(factors=(Indicator(that="AGE >= 30", centre=Fraction(1, 5)),), known=("AGE",)),
+    Sum(factors=(Indicator(that="AGE >= 30", centre=Fraction(3)), INC)),
 ]
 
 
@@ -188,12 +193,13 @@ def test_no_float_leaves_the_range():
 POSSIBLE = [("1", "20", "-100"), ("1", "20", "500"), ("2", "20", "500"), ("2", "20", "-999")]
 
 
-def unit_moves(rows, neighbours):
+CENTRED = SumFactor(column="INC", low=Fraction(-100), high=Fraction(500), centre=Fraction(200))
+HALVED = Indicator(that="INC >= 500", centre=Fraction(1, 2))
+
+
+def unit_moves(rows, neighbours, factor):
     """The greatest L1 and squared L2 over all tables of one more unit, and all that it may be replaced by."""
-    sum_ = Sum(
-        by=Marginal(("SEX",)),
-        factors=(SumFactor(column="INC", low=Fraction(-100), high=Fraction(500), centre=Fraction(200)),),
-    )
+    sum_ = Sum(by=Marginal(("SEX",)), factors=(factor,))
     rest = [("2", "20", "100")]
     units = [unit for count in range(rows + 1) for unit in combinations_with_replacement(POSSIBLE, count)]
     tables = {unit: add_up(read([*rest, *unit]), sum_, schema=SCHEMA) for unit in units}
@@ -202,6 +208,7 @@ def unit_moves(rows, neighbours):
     return max(int(move.sum()) for move in moves), max(int((move**2).sum()) for move in moves)
 
 
+@pytest.mark.parametrize("factor", [CENTRED, HALVED], ids=["number", "condition"])
 @pytest.mark.parametrize(
     ("rows", "neighbours"),
     [
@@ -211,14 +218,14 @@ def unit_moves(rows, neighbours):
         (3, Neighbours.REPLACE_ONE),
     ],
 )
-def test_a_unit_moves_a_sum_as_far_as_is_charged(tmp_path, rows, neighbours):
+def test_a_unit_moves_a_sum_as_far_as_is_charged(tmp_path, rows, neighbours, factor):
     unit = PrivacyUnit(rows=rows, id="who" if rows > 1 else None, neighbours=neighbours)
     schema = Schema(columns=SCHEMA.columns, unit=unit)
     table = PrivateTable(unread, schema=schema, read_survey_rows=lambda: read([("1", "20", "0")]))
     barrier, spends = workspace(tmp_path, table, schema=schema)
     asked(barrier, [Sum(factors=(INC,))], DiscreteLaplace(Fraction(STEPS)))
     (booked,) = spends()
-    l1, l2_squared = unit_moves(rows, neighbours)
+    l1, l2_squared = unit_moves(rows, neighbours, factor)
     # Reached: a row of one sign leaves the cell that one of the other sign enters.
     assert (l1, l2_squared) == (booked.spend.l1, booked.spend.l2_squared)
     assert booked.price == rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
@@ -273,6 +280,8 @@ BAD = [
     [Sum(known=("NONE",))],
     [Sum(where="NONE == 1")],
     [Sum(where="AGE >=")],
+    [Sum(factors=(Indicator(that="NONE == 1"),))],
+    [Sum(factors=(Indicator(that="AGE >= 30", centre=Fraction(10**90)),))],
     [Sum(weights=CellWeights(by=Marginal(("SEX",)), values=(Fraction(1),)))],
     [Sum(), Sum(by=Marginal(("SEX",), (Grouping("SEX", (0, 1)),)))],
 ]
@@ -310,3 +319,23 @@ def test_noise_that_does_not_go_with_sums_is_refused(tmp_path, mechanism):
     with pytest.raises(UsageError):
         barrier.sum_batches([])
     assert spends() == ()
+
+
+@pytest.mark.parametrize("centre", [-50, -1, 0, 1, 2, 50])
+def test_a_row_moves_a_sum_by_its_bound_wherever_it_is_centred(centre) -> None:
+    rows = SurveyRows(
+        codes={"a": np.zeros(5, np.uint8)}, numbers={"a": np.array([-1.0, 0.0, 2.0, 1e9, -1e9])}
+    )
+    factor = SumFactor(column="a", low=Fraction(-1), high=Fraction(2), centre=Fraction(centre))
+    assert factor.most == max(abs(-1 - centre), abs(2 - centre))
+    found = row_contributions(rows, Sum(factors=(factor,)), schema=Schema.from_sizes({"a": 2}))
+    assert np.abs(found).max() == STEPS
+
+
+def test_rows_of_a_survey_are_one_for_each_id_where_nothing_else_is_declared() -> None:
+    schema = Schema.parse(
+        '[table]\nunit = "person"\nid = "who"\n[columns.a]\nkind = "integer"\nmin = 0\nmax = 9\n'
+    )
+    rows = pa.table({"a": [1, 2, 3, 4], "who": ["x", "x", "y", None]})
+    found = PrivateTable.of(rows, schema=schema).survey_rows()
+    assert (schema.unit.rows, found.numbers["a"].tolist(), len(found.codes["a"])) == (1, [1.0, 3.0], 2)

@@ -151,9 +151,9 @@ def test_files_are_written_in_chunks_of_bounded_size(
     released: tuple[Release, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hierarchy = released[0].hierarchy
-    whole = pa.concat_tables(list_unit_tables(hierarchy))
+    whole = pa.concat_tables(list_unit_tables([hierarchy]))
     monkeypatch.setattr(released_hierarchy, "MAX_CHUNK_ROWS", 12)
-    chunks = list(list_unit_tables(hierarchy))
+    chunks = list(list_unit_tables([hierarchy]))
     assert max(chunk.num_rows for chunk in chunks) == 12
     assert pa.concat_tables(chunks).equals(whole)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from populace.cli.main import main
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import format_short_up
-from populace.release.statement.statement import round_up_to_float
+from populace.release.statement.statement import round_to_float
 from tests.helpers import releases
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=10**6)
@@ -20,7 +20,7 @@ AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=10**6)
 
 @given(AMOUNTS)
 def test_a_number_for_json_is_never_below_the_exact_one_and_never_far_above(value: Fraction) -> None:
-    written = Fraction(json.dumps(round_up_to_float(value)))
+    written = Fraction(json.dumps(round_to_float(value)))
     assert value <= written <= value * (1 + Fraction(1, 2**51))
 
 
@@ -31,7 +31,7 @@ def test_six_digits_are_never_below_the_exact_number_and_never_far_above(value: 
 
 @pytest.mark.parametrize("text", ["0.1", "0.3", "1", "2.5", "1e-9", "1e-300"])
 def test_short_decimals_stay_as_they_are(text: str) -> None:
-    assert Fraction(json.dumps(round_up_to_float(Fraction(text)))) == Fraction(text)
+    assert Fraction(json.dumps(round_to_float(Fraction(text)))) == Fraction(text)
     assert format_short_up(Fraction(text)) == text
 
 

@@ -41,7 +41,7 @@ from populace.release.statement.statement import (
     bound_membership_power,
     compute_statement,
     describe_guarantee,
-    round_down_to_float,
+    round_to_float,
 )
 from populace.release.statement.statement_markdown import render_markdown
 from populace.schema.schema import Schema
@@ -313,7 +313,7 @@ def test_the_page_gives_values_and_says_where_to_look_further(made: tuple[RunRec
 
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**6))
 def test_the_json_number_is_never_above_the_exact_one_and_never_far_below(value: Fraction) -> None:
-    number = round_down_to_float(value)
+    number = round_to_float(value, up=False)
     written = Fraction(json.dumps(number))
     assert written <= value
     assert written >= value * (1 - Fraction(1, 2**51))
@@ -324,7 +324,7 @@ def test_exact_texts_are_exact_and_short(text: str) -> None:
     value = Fraction(text)
     assert Fraction(format_exact(value)) == value
     assert format_exact(value) == text
-    assert float(Fraction(text)) >= round_down_to_float(value)
+    assert float(Fraction(text)) >= round_to_float(value, up=False)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-3"), ("0.1", "1e-2"), ("5", "1e-4"), ("2", "0")])

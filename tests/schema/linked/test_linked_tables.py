@@ -11,10 +11,11 @@ from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.date_columns import DateColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.value_types import ValueType
+from populace.schema.linked.linked_reader import list_unit_columns
 from populace.schema.linked.place_columns import absent_text
 from populace.schema.schema import Schema
 from populace.simulation.linked_population import LINKED_SCHEMA
-from tests.helpers.linked_files import ROLES, RULES, TEXT, linked_schema
+from tests.helpers.linked_files import ROLES, RULES, TEXT, linked_schema, placed_schema
 
 WHOLE = TEXT.format(most=3, neighbours="add-remove", roles=ROLES) + RULES
 
@@ -90,15 +91,15 @@ def test_everything_declared_is_in_the_digest(old, new):
         ("max_rows = 1000", 'frequency = "n"', "unknown key 'frequency'", "allowed here"),
         (
             "[tables.person]",
-            '[geography]\nlevels = ["county"]\nunits = ["A", "B"]\n[tables.person]',
-            "has 'geography' beside",
-            "leave them out",
+            '[geography]\nlevels = ["tenure"]\nunits = ["A", "B"]\n[tables.person]',
+            "'tenure' is a level of the geography",
+            "take it out",
         ),
         (
             "[tables.person]",
-            "[[invariants]]\nby = []\n[tables.person]",
-            "'invariants' beside",
-            "leave them out",
+            '[[invariants]]\nby = ["person"]\n[tables.person]',
+            "without a [geography]",
+            "declare levels",
         ),
         ("age.1 < 30", "age.4 < 30", "no column 'age.4'", "age"),
     ],
@@ -147,3 +148,30 @@ def _fields(column):
     from dataclasses import fields
 
     return {each.name: getattr(column, each.name) for each in fields(column) if each.init}
+
+
+def test_a_geography_is_of_the_units_table():
+    schema = placed_schema(exact=["county"])
+    assert schema.linked is not None
+    assert list_unit_columns(schema.linked, schema.columns) == ["county", "tract", "tenure"]
+    assert (schema.unit.within, schema.unit.id) == ("county", "home")
+    again = Schema.parse(schema.to_toml())
+    assert again == schema
+    assert again.to_toml() == schema.to_toml()
+
+
+def test_a_geography_declared_in_python_is_that_of_the_file():
+    schema, flat = placed_schema(exact=["county"]), linked_schema()
+    built = Schema(
+        columns=flat.columns,
+        unit=flat.unit,
+        dataset=flat.dataset,
+        max_rows=flat.max_rows,
+        zeros=flat.zeros,
+        linked=flat.linked,
+        geography=schema.geography,
+        invariants=("county",),
+    )
+    assert built == schema
+    assert built.domain == schema.domain
+    assert built.unit == schema.unit

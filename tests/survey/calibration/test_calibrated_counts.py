@@ -280,7 +280,7 @@ def test_bins_where_nobody_can_be_are_joined_for_the_choice_alone():
 
 def test_a_design_says_how_its_sample_is_weighted():
     design = Design(schema=SCHEMA, weights="WEIGHT", max_weight=Fraction(4), totals=(AGES, SEXES))
-    weighting = Calibration.of(design, method=CountMethod.SUM)
+    weighting = replace(Calibration.of(design), method=CountMethod.SUM)
     assert weighting.base.unit * weighting.base.largest == 4
     found = estimate_counts(Survey(sample()), [POOR], calibration=weighting)[0]
     base = BaseWeights(column="WEIGHT", largest=4)

@@ -102,7 +102,9 @@ def designed(most=None):
 def test_rows_where_nobody_can_be_count_in_no_way(way, where, age):
     oracle, parts = survey(missing=0.3)
     (found,) = estimate_counts(
-        oracle, [Estimand(query="ill", where=where)], calibration=Calibration.of(designed(), method=way)
+        oracle,
+        [Estimand(query="ill", where=where)],
+        calibration=replace(Calibration.of(designed()), method=way),
     )
     assert found.estimate == pytest.approx(sum(parts[age]), rel=1e-4)
 
@@ -114,7 +116,7 @@ def test_rows_without_a_weight_above_0_count_in_no_way(way, most):
     (found,) = estimate_counts(
         oracle,
         [Estimand(query="ill", where="ILL == '1'")],
-        calibration=Calibration.of(designed(most), method=way),
+        calibration=replace(Calibration.of(designed(most)), method=way),
     )
     assert found.estimate == pytest.approx(sum(parts), rel=1e-3)
 
@@ -146,7 +148,7 @@ def test_no_estimate_lies_outside_its_interval():
     (found,) = estimate_counts(
         Low(oracle.table),
         [Estimand(query="ill", where="ILL == '1'")],
-        calibration=Calibration.of(designed(), method=CountMethod.SUM),
+        calibration=replace(Calibration.of(designed()), method=CountMethod.SUM),
     )
     assert found.low == found.estimate == 0 < found.high
 
@@ -162,7 +164,9 @@ def test_what_rows_take_from_each_other_equals_the_whole_matrix(shrink):
     oracle, _ = survey()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("populace.survey.calibration.calibrated_counts.CalibratedCount", keep)
-        weighting = Calibration.of(designed(), shrink=Fraction(str(shrink)), method=CountMethod.TABLE)
+        weighting = replace(
+            Calibration.of(designed()), shrink=Fraction(str(shrink)), method=CountMethod.TABLE
+        )
         estimate_counts(oracle, [Estimand(query="ill", where="ILL == '1'")], calibration=weighting)
     (sample,) = captured
     fitted, root = sample.fitted, np.sqrt(sample.fitted.totals)

@@ -205,7 +205,10 @@ def test_a_design_that_does_not_fit_is_refused(text: str, said: str, hint: str) 
 
 
 def test_files_that_are_no_designs_are_refused(tmp_path: Path) -> None:
-    for path, said in ((tmp_path / "none.toml", "no design file"), (tmp_path, "is no design file")):
+    for path, said in (
+        (tmp_path / "none.toml", "no design file"),
+        (tmp_path, "is a folder, not a design file"),
+    ):
         with pytest.raises(UsageError, match=said):
             Design.load(path, schema=SCHEMA)
     with pytest.raises(UsageError, match="not valid TOML"):

@@ -18,7 +18,6 @@ from populace.measurements.measurements import Measurement
 from populace.measurements.pooled_counts import estimate_rows
 from populace.measurements.public_marginals import PublicMarginals
 from populace.schema.conditions.rules import Allowed, Rule, Rules
-from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
 
 # The table of all combinations of a group is counted, and kept.
@@ -181,7 +180,7 @@ class Recoding:
         )
 
 
-def mergeable_groups(table: Schema | PublicFacts) -> tuple[Clique, ...]:
+def mergeable_groups(schema: Schema) -> tuple[Clique, ...]:
     """Return the declared groups that can become one column: several columns, of few combinations, none kept apart.
 
     Areas and public totals count their columns as they are. One column alone is no table to recode.
@@ -191,10 +190,10 @@ def mergeable_groups(table: Schema | PublicFacts) -> tuple[Clique, ...]:
     >>> mergeable_groups(replace(schema, groups=(("b", "a"), ("c", "d")), partition=("d",)))
     (('a', 'b'),)
     """
-    domain = table.domain
-    apart = {*table.partition, *(name for known in table.totals for name in known.clique)}
+    domain = schema.domain
+    apart = {*schema.partition, *(name for known in schema.totals for name in known.clique)}
     found = []
-    for group in table.groups:
+    for group in schema.groups:
         ordered = tuple(name for name in domain if name in group)
         if len(ordered) > 1 and not apart & set(ordered) and domain.cells(ordered) <= MAX_GROUP_CELLS:
             found.append(ordered)

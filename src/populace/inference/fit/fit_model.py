@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.factor import Table
+from populace.inference.fit.alike_tables import NoisyPair, pool_alike
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.public_prior import shrink_to_public
@@ -59,6 +61,8 @@ def fit_model(
     Single columns are shrunk towards `public` ones as far as they agree; a public table of several columns, scaled to
     the single columns, stands for one that was not measured, and one that was measured is cleaned beside it.
     A table of the columns `first` enters the tree before all others.
+    Pairs that are alike are cleaned beside what all of them say together. One that was not measured stands half-way
+    between that and the model: it may have been left out because it is nearer to independence than the others.
     A `gradual` model holds no table of several columns: rows come to the targets by moves alone.
     """
     report = progress or silent
@@ -73,7 +77,10 @@ def fit_model(
     total = max(1.0, effects.total)
     names = [name for name in estimator.domain if name in effects.columns]
     held = [effects.nonnegative_column(name, total=total) for name in names]
-    precise = [] if space.totals else _precise_columns(held, total=total)
+    # Columns that are known well: the model is held to them in the end, whatever noisy tables say. The fit follows
+    # cells that stand out of their noise and lets others be, which cleans columns that are known badly.
+    most = 0.0 if space.totals else _PRECISE_SHARE * 2 * total / math.sqrt(2 / math.pi)
+    precise = [o for o in held if o.values.sum() > 0 and float(np.sqrt(o.variance).sum()) < most]
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
     tables = _Tables(effects, coarse, _grouped_public_tables(public, space))
@@ -94,7 +101,9 @@ def fit_model(
         estimator.rake_to(precise)
     targets: dict[Clique, Table] = {}
     for size in tables.sizes:
-        targets |= tables.denoise(size, estimator=estimator, known=targets, rng=rng)
+        pooled = tables.pool(space.alike, estimator=estimator, rng=rng) if size == 2 else {}
+        targets |= tables.denoise(size, estimator=estimator, known=targets, rng=rng, pooled=pooled)
+        targets |= {c: (t + estimator.table(c)) / 2 for c, t in pooled.items() if c not in targets}
     return replace(estimator.model(), targets=targets, gradual=gradual)
 
 
@@ -116,18 +125,44 @@ class _Tables:
         """How many columns tables have, in rising order."""
         return sorted({len(clique) for clique in (*self.cliques, *(table.clique for table in self.coarse))})
 
+    def pool(
+        self, alike: Mapping[Clique, Clique], *, estimator: Estimator, rng: np.random.Generator
+    ) -> dict[Clique, Table]:
+        """Return what measured pairs say of those that are alike, measured or not."""
+        noisy = {
+            pair: NoisyPair(
+                values=self.effects.marginal(pair),
+                variance=1 / self.effects.interactions[pair].weight,
+                baseline=estimator.table(pair),
+            )
+            for pair in alike
+            if pair in self.effects.interactions
+        }
+        return pool_alike(
+            noisy, alike=alike, baseline=estimator.table, groupings=estimator.groupings, rng=rng
+        )
+
     def denoise(
-        self, size: int, *, estimator: Estimator, known: Mapping[Clique, Table], rng: np.random.Generator
+        self,
+        size: int,
+        *,
+        estimator: Estimator,
+        known: Mapping[Clique, Table],
+        rng: np.random.Generator,
+        pooled: Mapping[Clique, Table] = MappingProxyType({}),
     ) -> dict[Clique, Table]:
         """Return the tables of so many columns without most of their noise, with the single columns of the model.
 
         What a table is compared with is the public one, if there is one, or the model's, scaled to `known` tables of
-        fewer columns. Coarse tables are spread over the model's groups as it has them.
+        fewer columns, or what pairs that are alike say of it. Coarse tables are spread over the model's groups as it
+        has them.
         """
         found: dict[Clique, Table] = {}
         for clique in self.cliques:
             if len(clique) == size:
-                baseline = rake_to_parts(estimator.table(clique), clique, known=known)
+                baseline = pooled.get(clique)
+                if baseline is None:
+                    baseline = rake_to_parts(estimator.table(clique), clique, known=known)
                 if clique in self.public:
                     baseline = rake_public_table(self.public[clique], beside=baseline)
                 found[clique] = baseline
@@ -192,15 +227,6 @@ def rake_to_columns(table: Table, *, beside: Table) -> Table:
     return rake(
         table, [((axis,), margin_sums(beside, (axis,))) for axis in range(table.ndim)], rounds=_RAKING_ROUNDS
     )
-
-
-def _precise_columns(columns: Sequence[Observation], *, total: float) -> list[Observation]:
-    """Return the columns that are known well: the model is held to them in the end, whatever noisy tables say.
-
-    The fit follows cells that stand out of their noise and lets others be, which cleans columns that are known badly.
-    """
-    most = _PRECISE_SHARE * 2 * total / math.sqrt(2 / math.pi)
-    return [each for each in columns if each.values.sum() > 0 and float(np.sqrt(each.variance).sum()) < most]
 
 
 def _grouped_public_tables(public: PublicMarginals | None, space: ModelSpace) -> dict[Clique, Table]:

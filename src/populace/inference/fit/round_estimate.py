@@ -13,7 +13,7 @@ from populace.inference.constraints.public_totals import carry_totals
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.factor import Table, add_potential
 from populace.inference.fit.projection import share_by_group
-from populace.inference.gls.gls import estimate_total
+from populace.inference.gls.gls import estimate_gls
 from populace.inference.gls.observations import Observation, observe
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
@@ -79,7 +79,7 @@ class RoundEstimate(ABC):
     def _estimate_total(self) -> float:
         """Return the number of rows: the public one, or its least-squares estimate; at least 1."""
         if self._known.rows is None:
-            return estimate_total(self.observed, domain=self.domain)
+            return max(1.0, estimate_gls(self.observed, domain=self.domain).total)
         return max(1.0, float(self._known.rows))
 
     def _make_model(

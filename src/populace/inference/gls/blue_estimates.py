@@ -65,7 +65,9 @@ class BlueEstimates:
         clique = marginal.clique
         for item in self._wide if clique and not marginal.groupings else ():
             if set(clique) <= set(item.marginal.clique):
-                return _sum_table(item, marginal)
+                values = sum_onto(item.counts, item.marginal.clique, clique).astype(np.float64)
+                noise = float(item.variance) * (item.counts.size // values.size)
+                return values, np.full(values.shape, noise)
         if len(clique) == 1:
             name, own = clique[0], marginal.grouping(clique[0])
             effects = self._joint if own == self.groupings.get(name) else self._codes(name)
@@ -76,7 +78,12 @@ class BlueEstimates:
             axes = [ordered.index(name) for name in clique]
             values, variance = self._joint.marginal(ordered), self._joint.variance(ordered)
             return values.transpose(axes), variance.transpose(axes)
-        return self._alone(marginal)
+        # The marginal's own tables, where others merge codes that it keeps apart.
+        same = self._alike.get(marginal)
+        if not same:
+            return None
+        values, known = mean_counts(same)
+        return values, np.full(values.shape, float(known))
 
     @cached_property
     def _joint(self) -> GLSEstimate:
@@ -139,14 +146,6 @@ class BlueEstimates:
     def _alike(self) -> dict[Marginal, list[Measurement]]:
         return {same[0].marginal: same for same in group_repeats(self._asked)}
 
-    def _alone(self, marginal: Marginal) -> tuple[Table, Table] | None:
-        """Return what a marginal's own tables say, where others merge codes that it keeps apart."""
-        same = self._alike.get(marginal)
-        if not same:
-            return None
-        values, variance = mean_counts(same)
-        return values, np.full(values.shape, float(variance))
-
 
 def cell_lookup(grouping: Grouping | None, size: int) -> Lookup:
     """Return for every code the cell that it falls into: its group, or one of its own."""
@@ -155,10 +154,3 @@ def cell_lookup(grouping: Grouping | None, size: int) -> Lookup:
 
 def _is_wide(item: Measurement) -> bool:
     return len(item.marginal.clique) > MAX_SEPARABLE_COLUMNS and not item.marginal.groupings
-
-
-def _sum_table(item: Measurement, marginal: Marginal) -> tuple[Table, Table]:
-    """Return the sums of one table over some of its columns, and their variances."""
-    values = sum_onto(item.counts, item.marginal.clique, marginal.clique)
-    noise = float(item.variance) * (item.counts.size // values.size)
-    return values.astype(np.float64), np.full(values.shape, noise)

@@ -113,7 +113,13 @@ class CountIntervals:
         if unknown:
             raise UsageError(f"there is no column {unknown[0]!r}.", hint="name columns of the schema")
         grouped = Marginal.with_groupings(columns, self._pool.groupings)
-        for marginal in dict.fromkeys((Marginal(columns), grouped)):
+        # The same columns may have been asked in other groups beside others.
+        own = (
+            Marginal.with_groupings(columns, {each.column: each for each in marginal.groupings})
+            for marginal in self.measured
+            if set(columns) <= set(marginal.clique)
+        )
+        for marginal in dict.fromkeys((Marginal(columns), grouped, *own)):
             if (found := self._pool.estimate(marginal)) is not None:
                 return self._interval(marginal, *found)
         raise UsageError(

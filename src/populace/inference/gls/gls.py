@@ -177,11 +177,6 @@ def estimate_gls(
     )
 
 
-def estimate_total(observations: Sequence[Observation], *, domain: Domain) -> float:
-    """Return the least-squares estimate of the number of rows, at least 1."""
-    return max(1.0, estimate_gls(observations, domain=domain).total)
-
-
 def _split_effects(values: Table, clique: Clique, domain: Domain) -> Iterator[tuple[Clique, Table, float]]:
     """Yield the component of a table on every part of its clique, with the number of cells summed into each cell."""
     for part in _subsets(clique):

@@ -12,7 +12,7 @@ import numpy as np
 from populace.inference.factor import Table
 
 CONFIDENCE_LEVEL = 0.95
-# From this standard deviation on steps of one row make no difference: the law is that of this one, stretched and
+# From this standard deviation on single rows make no difference: the distribution is that of this one, stretched and
 # smoothed until its steps are gone.
 _SMOOTH_DEVIATION, _STEP_DEVIATION = 16.0, 0.5
 # Variances are rounded up to so many binary digits, so that equal ones are looked up once.
@@ -66,9 +66,8 @@ def _half_widths(ratios: tuple[float, ...], deviation: float, laplace: bool, lev
     rest = np.maximum(np.sqrt(np.maximum(ratio - factor**2, 0.0)) * deviation, least)
 
     def within(half_width: Table) -> Table:
-        return (
-            1 - 2 * _normal_cdf((-half_width[:, None] - factor[:, None] * numbers) / rest[:, None]) @ chances
-        )
+        far = (-half_width[:, None] - factor[:, None] * numbers) / rest[:, None]
+        return np.asarray(1 - 2 * np.interp(far, *_normal_cdf_table()) @ chances)
 
     if deviation < _SMOOTH_DEVIATION or level > _MAX_NEWTON_LEVEL:
         found = _bisect(within, level=level, most=(6 * np.sqrt(ratio) + 1) * deviation + 1)
@@ -110,12 +109,8 @@ def _noise_distribution(deviation: float, *, laplace: bool) -> tuple[Table, Tabl
     return numbers, weights / weights.sum()
 
 
-def _normal_cdf(values: Table) -> Table:
-    """Return the normal distribution function, read off a table to six digits."""
-    return np.asarray(np.interp(values, *_normal_cdf_table()))
-
-
 @lru_cache(maxsize=1)
 def _normal_cdf_table() -> tuple[Table, Table]:
+    """Return the normal distribution function at many points: between them it is right to six digits."""
     points = np.linspace(-8.0, 8.0, 8001)
     return points, np.array([math.erfc(point) / 2 for point in (points / -math.sqrt(2)).tolist()])

@@ -86,7 +86,9 @@ def observe(
     squares over its codes. The result does not depend on the order of the measurements.
     """
     place = {column: i for i, column in enumerate(domain)}
-    mixed = _mixed_columns(measurements, groupings=groupings)
+    # Columns that are measured alone in a grouping which is not the model's.
+    alone = [m.marginal for m in measurements if len(m.marginal.clique) == 1 and m.marginal.groupings]
+    mixed = sorted({each.clique for each in alone if each.groupings[0] != groupings.get(each.clique[0])})
     carried = [
         _carry_to_groups(m, domain=domain, groupings=groupings, place=place)
         for m in measurements
@@ -122,18 +124,6 @@ def _carry_to_groups(
         for table in (measurement.counts, variance)
     )
     return Observation(clique, values, variance)
-
-
-def _mixed_columns(measurements: Iterable[Measurement], *, groupings: Mapping[str, Grouping]) -> list[Clique]:
-    """Return the columns that are measured alone in a grouping which is not the model's."""
-    found = {
-        m.marginal.clique
-        for m in measurements
-        if len(m.marginal.clique) == 1
-        and m.marginal.groupings
-        and m.marginal.groupings[0] != groupings.get(m.marginal.clique[0])
-    }
-    return sorted(found)
 
 
 def _combine_groupings(same: Sequence[Measurement], *, size: int, grouping: Grouping | None) -> Observation:

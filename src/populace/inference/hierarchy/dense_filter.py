@@ -17,6 +17,7 @@ from populace.inference.hierarchy.dense_matrices import (
     build_matrices,
     build_precision,
     chunk_units,
+    exact_rows,
     possible_cells,
     query_places,
 )
@@ -27,8 +28,8 @@ from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan
 class DenseFilter:
     """Least squares of a hierarchy over the possible cells of each unit, by dense matrices (`build_matrices`).
 
-    Going down, with gain K = vW⁺: V(child) = v − Kv + KV(parent)Kᵀ. An exact total conditions a message z on
-    1ᵀx = T: with k = v1/1ᵀv1 it becomes z + k(T − 1ᵀz). Units whose subtrees have the same form share their
+    Going down, with gain K = vW⁺: V(child) = v − Kv + KV(parent)Kᵀ. What is known exactly conditions a message z on
+    Cx = T: with K = vCᵀ(CvCᵀ)⁺ it becomes z + K(T − Cz). Units whose subtrees have the same form share their
     matrices, smallest units all.
     """
 
@@ -67,15 +68,19 @@ class DenseFilter:
         level: int,
         units: slice,
         children: Floats | None,
-        totals: Floats | None,
+        exact: Sequence[Floats],
     ) -> Floats:
-        """Return z̄ + v·(t − Λz̄) + k·(T − 1ᵀz̄)."""
+        """Return z̄ + v·(t − Λz̄) + K·(T − Cz̄)."""
         own = self.levels[level]
         sums = np.zeros(information.shape) if children is None else children
         found = _apply(own.message, own.form_of[units], information - sums @ self.precision[level])
         found += sums
-        if totals is not None:
-            found += own.to_total[own.form_of[units]] * (totals - sums.sum(axis=1))[:, None]
+        cliques = self.plan.new_exact(level)
+        if cliques:
+            held = dict(zip(self.plan.levels[level].exact, exact, strict=True))
+            wanted = np.concatenate([held[clique].reshape(len(found), -1) for clique in cliques], axis=1)
+            missing = wanted - sums @ exact_rows(self.plan, cliques).T
+            found += (own.to_exact[own.form_of[units]] @ missing[:, :, None])[:, :, 0]
         return found
 
     def descend(self, messages: Floats, *, level: int, units: slice, above: slice, gap: Floats) -> Floats:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from populace.core.array_types import Floats, Ints
-from populace.core.marginals import Marginal, cell_indices
+from populace.core.marginals import Clique, Marginal, cell_indices
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan
 
 # Numbers in matrices that are worked on at once: 32 MiB.
 _MAX_CHUNK_NUMBERS = 2**22
+# Sums of cells that follow from others are told from those that do not.
+_RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -20,13 +22,13 @@ class LevelMatrices:
     """The matrices of a level: units whose subtrees have one form share them, and `form_of` says which are a unit's.
 
     `message` is v, the covariance of messages; `child_inverse` is W⁺, the inverse of the sum of the children's (none
-    in smallest units); `to_total` is how a message moves with the exact total where that is new at this level, else 0.
+    in smallest units); `to_exact` is how a message moves with the counts that are known exactly and new at this level.
     """
 
     form_of: Ints
     message: Floats
     child_inverse: Floats
-    to_total: Floats
+    to_exact: Floats
 
 
 def possible_cells(plan: HierarchyPlan) -> Ints:
@@ -88,11 +90,11 @@ def build_precision(plan: HierarchyPlan) -> Floats:
 def build_matrices(plan: HierarchyPlan, *, precision: Floats) -> tuple[LevelMatrices, ...]:
     """Return the matrices of every level, from the smallest units up.
 
-    v = Λ⁻¹ in smallest units and (I + WΛ)⁻¹W above. At the smallest level with exact totals v is conditioned on
-    1ᵀx = T: with k = v1/1ᵀv1 it becomes v − k1ᵀv, singular along 1, and so do all above.
+    v = Λ⁻¹ in smallest units and (I + WΛ)⁻¹W above. Where something is known exactly, Cx = T, and does not follow from
+    what is known below, v is conditioned on it: with K = vCᵀ(CvCᵀ)⁺ it becomes v − KCv, singular along Cᵀ, and so do
+    all above. For a total C is 1ᵀ.
     """
     cells = precision.shape[-1]
-    exact = max(plan.exact_levels, default=-1)
     found: list[LevelMatrices] = []
     for level, form_of in reversed(list(enumerate(find_forms(plan)))):
         if found:
@@ -100,20 +102,26 @@ def build_matrices(plan: HierarchyPlan, *, precision: Floats) -> tuple[LevelMatr
             inverses, message = np.empty((2, len(first), cells, cells))
             for chunk in chunk_units(len(first), cells=cells):
                 sums = _sum_children(plan, found[-1], level=level, units=first[chunk])
-                inverses[chunk] = _invert(sums, is_constrained=level < exact)
+                inverses[chunk] = _invert(sums, known=known_directions(plan, level=level + 1))
                 message[chunk] = np.linalg.solve(np.eye(cells) + sums @ precision[level], sums)
         else:
             inverses = np.zeros((0, cells, cells))
             message = np.linalg.inv(precision[-1])[None]
         message += message.transpose(0, 2, 1).copy()
         message /= 2
-        to_total = np.zeros(message.shape[:2])
-        if level == exact:
+        new = plan.new_exact(level)
+        sums_of = exact_rows(plan, new)
+        to_exact = np.zeros((*message.shape[:2], len(sums_of)))
+        if new == ((),):
             rows = message.sum(axis=1)
-            to_total = rows / rows.sum(axis=1, keepdims=True)
-            message -= to_total[:, :, None] * rows[:, None, :]
+            to_exact = (rows / rows.sum(axis=1, keepdims=True))[:, :, None]
+            message -= to_exact * rows[:, None, :]
+        elif len(sums_of):
+            rows = sums_of @ message
+            to_exact = rows.transpose(0, 2, 1) @ _invert_new(rows @ sums_of.T, message)
+            message -= to_exact @ rows
         found.append(
-            LevelMatrices(form_of=form_of, message=message, child_inverse=inverses, to_total=to_total)
+            LevelMatrices(form_of=form_of, message=message, child_inverse=inverses, to_exact=to_exact)
         )
     return tuple(found[::-1])
 
@@ -139,14 +147,47 @@ def _sum_children(plan: HierarchyPlan, below: LevelMatrices, *, level: int, unit
     return found
 
 
-def _invert(sums: Floats, *, is_constrained: bool) -> Floats:
-    """Return inverses; where totals are exact, on the directions that leave the total as it is.
+def _invert_new(variances: Floats, message: Floats) -> Floats:
+    """Return the inverses of CvCᵀ on what is not known already, where it is as good as 0 beside v."""
+    values, vectors = np.linalg.eigh(variances)
+    least = _RANK_TOLERANCE * np.trace(message, axis1=1, axis2=2)[:, None]
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > least)
+    return np.asarray((vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1))
 
-    There W1 = 0, so (W + s·11ᵀ)⁻¹ is W⁺ + 11ᵀ/(s·n²) for any s > 0, and what it is applied to sums to 0.
+
+def exact_rows(plan: HierarchyPlan, cliques: Sequence[Clique]) -> Floats:
+    """Return the matrix that sums the possible cells into those of some marginals, one below the other."""
+    cells = len(possible_cells(plan))
+    rows = [
+        np.equal.outer(np.arange(plan.domain.cells(clique)), query_places(plan, marginal=Marginal(clique)))
+        for clique in cliques
+    ]
+    return np.concatenate(rows).astype(np.float64) if rows else np.zeros((0, cells))
+
+
+def known_directions(plan: HierarchyPlan, *, level: int) -> Floats | None:
+    """Return n times the projector on the sums of cells that are known exactly at a level or below; None for none."""
+    cliques = {clique for deeper in plan.levels[level:] for clique in deeper.exact}
+    if not cliques:
+        return None
+    cells = len(possible_cells(plan))
+    if cliques == {()}:
+        return np.ones((cells, cells))
+    rows = exact_rows(plan, sorted(cliques))
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    kept = basis[sizes > _RANK_TOLERANCE * sizes[0]]
+    return np.asarray(cells * kept.T @ kept)
+
+
+def _invert(sums: Floats, *, known: Floats | None) -> Floats:
+    """Return inverses; where something is known exactly, on the directions that leave it as it is.
+
+    There WP = 0 with the projector P on what is known, so (W + s·P)⁻¹ is W⁺ + P/s for any s > 0, and what it is
+    applied to has no part along P.
     """
     cells = sums.shape[-1]
-    if is_constrained:
+    if known is not None:
         # One of the size of the rest keeps digits.
         scale = np.trace(sums, axis1=1, axis2=2) / cells**2
-        sums = sums + np.where(scale > 0, scale, 1.0)[:, None, None]
+        sums = sums + np.where(scale > 0, scale, 1.0)[:, None, None] * known
     return np.linalg.inv(sums).astype(np.float64)

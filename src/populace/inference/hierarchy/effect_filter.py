@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +25,9 @@ class EffectFilter:
     """Least squares of a hierarchy in the contrasts of `EffectBasis`, with variances for each unit and effect.
 
     Per effect, with own precision λ: going up v = W/(1 + λW), W = Σ v of the children, v = 1/λ in smallest units;
-    going down V(child) = v − v²/W + (v/W)²·V(parent), V(root) = v. An exact total is v = 0 in the effect ∅, with
-    0/0 = 0. All variances follow from the plan, so they are known before anything is measured.
+    going down V(child) = v − v²/W + (v/W)²·V(parent), V(root) = v. An exact total is v = 0 in the effect ∅, an
+    exact marginal v = 0 in the effects of its columns, with 0/0 = 0. All variances follow from the plan, so they are
+    known before anything is measured.
 
     Structural zeros are not used here: estimates ignore them, are unbiased all the same, and their variances are
     exact. The noise found in impossible cells is then moved evenly to the possible ones, x̃ = Ax̂, so that
@@ -36,12 +36,12 @@ class EffectFilter:
     given up; `DenseFilter` uses it where the cells are few enough.
 
     `message_variances` is v, (units, effects) by level; smallest units share one row. `child_sums` is W for each level
-    but the smallest.
+    but the smallest. `precision` is λ, one row for all units of a level or one for each.
     """
 
     plan: HierarchyPlan
     basis: EffectBasis
-    precision: Floats
+    precision: tuple[Floats, ...]
     message_variances: tuple[Floats, ...]
     child_sums: tuple[Floats, ...]
 
@@ -54,22 +54,23 @@ class EffectFilter:
                 hint="use the dense filter, or ungrouped columns",
             )
         basis = EffectBasis(plan.domain)
-        precision = np.zeros((plan.spine.depth, basis.effects))
-        for own, measured in zip(precision, plan.levels, strict=True):
+        precision = [np.zeros((1, basis.effects)) for _ in plan.levels]
+        for level, measured in enumerate(plan.levels):
             for query in measured.queries:
-                own += basis.query_precision(query.marginal.clique) / float(query.variance)
-        messages, sums = [1 / precision[-1:]], []
+                own = basis.query_precision(query.marginal.clique) / float(query.variance)
+                precision[level] = precision[level] + query.unit_weights[:, None] * own
+        messages, sums = [1 / precision[-1]], []
         for level in reversed(range(plan.spine.depth)):
             if level < plan.spine.depth - 1:
                 summed = _weighted_sums(plan, np.ones((plan.spine.units(level + 1), 1)), messages[-1], level)
                 sums.append(summed)
                 messages.append(summed / (1 + precision[level] * summed))
-            if plan.levels[level].has_exact_total:
-                messages[-1][:, 0] = 0.0
+            for clique in plan.levels[level].exact:
+                messages[-1][:, basis.contained(clique)] = 0.0
         return EffectFilter(
             plan=plan,
             basis=basis,
-            precision=precision,
+            precision=tuple(precision),
             message_variances=tuple(messages[::-1]),
             child_sums=tuple(sums[::-1]),
         )
@@ -98,6 +99,8 @@ class EffectFilter:
         found = np.zeros((units, self.width))
         for query, values in zip(self.plan.levels[level].queries, counts, strict=True):
             precision = 1 / float(query.variance)
+            if query.weights is not None:
+                values = values * query.weights.reshape(-1, *[1] * (values.ndim - 1))
             self.basis.add_query(found, query.marginal.clique, counts=values, precision=precision)
         return found
 
@@ -108,17 +111,18 @@ class EffectFilter:
         level: int,
         units: slice,
         children: Floats | None,
-        totals: Floats | None,
+        exact: Sequence[Floats],
     ) -> Floats:
-        """Return z̄ + v·(t − λz̄)."""
+        """Return z̄ + v·(t − λz̄), and what is known exactly in the effects where v is 0."""
         found = information
         if children is not None:
-            found -= self._spread(self.precision[level : level + 1]) * children
-        found *= self._spread(self.message_variances[level][units if children is not None else slice(1)])
+            found -= self._spread(_rows_of(self.precision[level], units)) * children
+        found *= self._spread(_rows_of(self.message_variances[level], units))
         if children is not None:
             found += children
-        if totals is not None:
-            found[:, 0] = totals / math.sqrt(self.width)
+        for clique, counts in zip(self.plan.levels[level].exact, exact, strict=True):
+            found[:, self.basis.contained(clique)[self.basis.effect_of]] = 0.0
+            self.basis.add_query(found, clique, counts=counts, precision=1 / self.basis.rest(clique))
         return found
 
     def descend(self, messages: Floats, *, level: int, units: slice, above: slice, gap: Floats) -> Floats:
@@ -197,6 +201,11 @@ def _weighted_sums(plan: HierarchyPlan, values: Floats, weights: Floats, level: 
     if len(weights) == 1:
         return sum_children(plan, values, level=level, units=units) * weights
     return sum_children(plan, values * weights, level=level, units=units)
+
+
+def _rows_of(values: Floats, units: slice) -> Floats:
+    """Return the rows of some units; a single row is that of all."""
+    return values if len(values) == 1 else values[units]
 
 
 def _divide(values: Floats, by: Floats) -> Floats:

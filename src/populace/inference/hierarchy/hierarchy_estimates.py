@@ -15,7 +15,12 @@ from populace.inference.hierarchy.area_estimates import AreaEstimate, check_memb
 from populace.inference.hierarchy.dense_filter import DenseFilter
 from populace.inference.hierarchy.dense_matrices import count_matrix_bytes, possible_cells
 from populace.inference.hierarchy.effect_filter import EffectFilter
-from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, NoisyCounts, Totals
+from populace.inference.hierarchy.hierarchy_plan import (
+    HierarchyPlan,
+    KnownMarginals,
+    NoisyCounts,
+    Totals,
+)
 from populace.inference.hierarchy.two_pass import HierarchyFilter, Subtree, estimate_subtrees
 
 
@@ -58,7 +63,7 @@ def choose_filter(plan: HierarchyPlan) -> HierarchyFilter:
     `max_dense_bytes` of matrices. Above, zeros are set aside until the end (see `EffectFilter`), and groupings are
     refused.
     """
-    if plan.possible is None and not plan.has_groupings:
+    if (plan.possible is None and not plan.has_groupings) or plan.has_weights:
         return EffectFilter.of(plan)
     possible = len(possible_cells(plan))
     if possible <= LIMITS.max_dense_cells and count_matrix_bytes(plan) <= LIMITS.max_dense_bytes:
@@ -70,11 +75,21 @@ def choose_filter(plan: HierarchyPlan) -> HierarchyFilter:
             f"{LIMITS.max_dense_bytes >> 20} MiB.",
             hint="measure ungrouped columns, or group these columns in the schema",
         )
+    if any(level.known for level in plan.levels):
+        raise UsageError(
+            f"totals by columns are public, and {possible} possible cells are too many to estimate with both these and "
+            f"structural zeros: at most {LIMITS.max_dense_cells}.",
+            hint="leave out the [[totals]] by columns, or the structural zeros, or coarsen columns",
+        )
     return EffectFilter.of(plan)
 
 
 def estimate_hierarchy(
-    plan: HierarchyPlan, noisy: NoisyCounts, *, totals: Totals | None = None
+    plan: HierarchyPlan,
+    noisy: NoisyCounts,
+    *,
+    totals: Totals | None = None,
+    known: KnownMarginals | None = None,
 ) -> HierarchyEstimates:
     """Return the best linear unbiased estimates of every unit from the noisy counts of all levels.
 
@@ -104,5 +119,5 @@ def estimate_hierarchy(
         return [noisy[level] for level in subtree.levels]
 
     form = choose_filter(plan)
-    (found,) = estimate_subtrees(form, give_all, totals=totals)
+    (found,) = estimate_subtrees(form, give_all, totals=totals, known=known)
     return HierarchyEstimates(form=form, cells=found.cells)

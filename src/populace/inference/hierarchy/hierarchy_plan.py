@@ -15,19 +15,26 @@ from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Marginal
 from populace.core.spine import Spine
+from populace.inference.factor import sum_onto
 
 NoisyCounts = Sequence[Sequence[npt.NDArray[Any]]]
 """For each level and each of its queries the noisy counts: (units, *shape of the query)."""
 Totals = Mapping[int, npt.NDArray[Any]]
 """For each level with exact totals the totals of its units."""
+KnownMarginals = Mapping[int, Sequence[npt.NDArray[Any]]]
+"""For each level with other marginals known exactly their counts, in the plan's order: (units, *shape)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredQuery:
-    """A marginal of every unit of a level, with independent noise of one variance in every cell."""
+    """A marginal of every unit of a level, with independent noise of one variance in every cell.
+
+    `weights`, where units differ, are the precision of each beside 1/variance: 0 where a unit was not measured.
+    """
 
     marginal: Marginal
     variance: Fraction | float
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.variance < float("inf"):
@@ -36,13 +43,33 @@ class MeasuredQuery:
                 hint="give a finite number above 0; an exact total is an invariant",
             )
 
+    @property
+    def unit_weights(self) -> Floats:
+        """The weight of every unit, or the one of all."""
+        return np.ones(1) if self.weights is None else self.weights
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelQueries:
-    """What was measured of every unit of a level; with `has_exact_total` its totals are invariants."""
+    """What was measured of every unit of a level; with `has_exact_total` its totals are known exactly.
+
+    `known` are marginals over columns that are known exactly as well, being public.
+    """
 
     queries: tuple[MeasuredQuery, ...] = ()
     has_exact_total: bool = False
+    known: tuple[Clique, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.known and not self.has_exact_total:
+            raise UsageError(
+                "a marginal is known exactly, and its total is not.", hint="its sum is the total"
+            )
+
+    @property
+    def exact(self) -> tuple[Clique, ...]:
+        """All marginals that are known exactly; the total is the one over no column."""
+        return (*(((),) if self.has_exact_total else ()), *self.known)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,6 +103,8 @@ class HierarchyPlan:
             )
         for query in (query for level in self.levels for query in level.queries):
             _check_marginal(query.marginal, domain=self.domain)
+        for clique in (clique for level in self.levels for clique in level.known):
+            _check_marginal(Marginal(clique), domain=self.domain)
         if not any(_is_detailed(q.marginal, domain=self.domain) for q in self.levels[-1].queries):
             raise UsageError(
                 f"the smallest level, {self.spine.levels[-1]!r}, does not measure all columns together.",
@@ -110,8 +139,24 @@ class HierarchyPlan:
 
     @cached_property
     def exact_levels(self) -> tuple[int, ...]:
-        """The levels whose totals are invariants."""
+        """The levels whose totals are known exactly."""
         return tuple(number for number, level in enumerate(self.levels) if level.has_exact_total)
+
+    def new_exact(self, level: int) -> tuple[Clique, ...]:
+        """Return the marginals that are known exactly at a level and do not follow from others, there or below."""
+        below = [set(clique) for deeper in self.levels[level + 1 :] for clique in deeper.exact]
+        own = self.levels[level].exact
+        return tuple(
+            clique
+            for clique in own
+            if not any(set(clique) <= other for other in below)
+            and not any(set(clique) < set(other) for other in own)
+        )
+
+    @cached_property
+    def has_weights(self) -> bool:
+        """Whether units of a level were measured with different noise."""
+        return any(query.weights is not None for level in self.levels for query in level.queries)
 
     @cached_property
     def has_groupings(self) -> bool:
@@ -126,15 +171,38 @@ class HierarchyPlan:
             for level in range(1, self.spine.depth)
         )
 
+    def list_tables(self) -> list[Clique]:
+        """Return the tables that precision is shown of: the total, each column, others measured, and all columns."""
+        asked = {query.marginal.clique for level in self.levels for query in level.queries}
+        more = sorted(clique for clique in asked if 1 < len(clique) < len(self.columns))
+        return list(dict.fromkeys([(), *((name,) for name in self.columns), *more, self.columns]))
+
+    def possible_in(self, clique: Clique) -> Truth:
+        """Return which cells of a marginal a record can be in."""
+        cells = np.ones(self.shape, dtype=np.bool_) if self.possible is None else self.possible
+        return np.asarray(sum_onto(cells.astype(np.float64), self.columns, clique) > 0)
+
     def clique(self, columns: Clique) -> Clique:
         """Return columns that a marginal is asked for, after a check of their names."""
         _check_marginal(Marginal(columns), domain=self.domain)
         return columns
 
 
-def check_totals(plan: HierarchyPlan, *, totals: Totals | None) -> dict[int, Floats]:
-    """Return the exact totals of the levels that have them, after a check that they fit each other."""
+def check_totals(
+    plan: HierarchyPlan, *, totals: Totals | None, known: KnownMarginals | None = None
+) -> dict[int, tuple[Floats, ...]]:
+    """Return the counts of all marginals that are known exactly, by level, after a check that they fit each other."""
     given = {} if totals is None else {level: np.asarray(t, dtype=np.float64) for level, t in totals.items()}
+    more = {
+        level: tuple(np.asarray(t, dtype=np.float64) for t in own) for level, own in (known or {}).items()
+    }
+    for level, measured in enumerate(plan.levels):
+        shapes = [(plan.spine.units(level), *plan.domain.shape(clique)) for clique in measured.known]
+        if [each.shape for each in more.get(level, ())] != shapes:
+            raise UsageError(
+                f"known marginals of level {plan.spine.levels[level]!r} have other shapes than the plan says.",
+                hint=f"give counts of shapes {shapes}",
+            )
     if sorted(given) != list(plan.exact_levels):
         raise UsageError(
             f"totals came for the levels {sorted(given)}; invariants are those of {list(plan.exact_levels)}.",
@@ -155,7 +223,7 @@ def check_totals(plan: HierarchyPlan, *, totals: Totals | None) -> dict[int, Flo
                 f"{plan.spine.levels[above]!r}.",
                 hint="take both from the same table",
             )
-    return given
+    return {level: (values, *more.get(level, ())) for level, values in given.items()}
 
 
 def _is_detailed(marginal: Marginal, *, domain: Domain) -> bool:

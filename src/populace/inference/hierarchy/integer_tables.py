@@ -15,6 +15,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import InternalError, UsageError
+from populace.inference.constraints.known_marginals import KnownTables
 from populace.inference.hierarchy.family_program import Family, meets_needs, repair_family, solve_family
 from populace.inference.hierarchy.table_constraints import (
     Needs,
@@ -60,10 +61,12 @@ def integer_tables(
     totals: Mapping[int, Ints],
     order: Sequence[int] | None = None,
     variances: Sequence[Floats] | None = None,
+    known: KnownTables | None = None,
 ) -> tuple[Ints, ...]:
     """Return integer tables of every level, nearest to unbiased estimates, that satisfy all constraints.
 
-    `estimates[level]` has the shape (units, *cells); `totals[level]` are the totals of the exact levels;
+    `estimates[level]` has the shape (units, *cells); `totals[level]` are the totals of the exact levels; `known` are
+    public marginals over columns, for which facts about units leave no room;
     `variances[level]`, one for each unit, weigh siblings against each other; `order` is that of the chain.
 
     >>> from populace.core.spine import Spine
@@ -75,7 +78,8 @@ def integer_tables(
     ([[3, 1]], [[2, 0], [1, 1]])
     """
     spine, shape = constraints.spine, constraints.shape
-    axes = chain_order(shape) if order is None else tuple(order)
+    known = known or KnownTables(spine=spine, shape=shape)
+    axes = known.first_columns(chain_order(shape) if order is None else tuple(order))
     _check_estimates(estimates, constraints, axes, variances)
     check_feasible(constraints, totals=totals)
     exact = exact_totals(constraints, totals=totals)
@@ -86,10 +90,14 @@ def integer_tables(
     for level in range(spine.depth):
         targets = _to_chain(estimates[level], axes)
         variance = np.ones(len(targets)) if variances is None else variances[level]
-        known = exact[level] if level < len(exact) else None
+        total = exact[level] if level < len(exact) else None
+        if level == 0 and known.items:
+            solved = known.solve_root(np.ravel(estimates[0]), possible=constraints.possible)
+            tables.append(solved.reshape(shape).transpose(axes).reshape(1, -1))
+            continue
         if level == 0:
             need = needs[0].get(0, UnitNeeds(allowed=possible, demands=()))
-            tables.append(_root_table(targets, sizes=sizes, need=need, total=known))
+            tables.append(_root_table(targets, sizes=sizes, need=need, total=total))
             continue
         starts = np.append(spine.first_children(level), spine.units(level))
         tables.append(
@@ -99,7 +107,8 @@ def integer_tables(
                 starts=starts,
                 sizes=sizes,
                 variance=variance,
-                totals=known,
+                totals=total,
+                known=known.at_level(level, axes=axes),
                 needs=needs[level],
                 possible=possible,
             )
@@ -141,6 +150,7 @@ def _split_level(
     sizes: Sequence[int],
     variance: Floats,
     totals: Ints | None,
+    known: Ints | None,
     needs: Mapping[int, UnitNeeds],
     possible: Truth,
 ) -> Ints:
@@ -152,7 +162,13 @@ def _split_level(
             allowed[unit] = need.allowed
     rows = _split_totals(targets, parents, starts, variance) if totals is None else totals
     tables, failed = _follow_chain(
-        targets, parents=parents, starts=starts, sizes=sizes, variance=variance, totals=rows, allowed=allowed
+        targets,
+        parents=parents,
+        starts=starts,
+        sizes=sizes,
+        variance=variance,
+        rows=rows[:, None] if known is None else known,
+        allowed=allowed,
     )
     plain = UnitNeeds(allowed=possible, demands=())
     for parent in sorted({int(np.searchsorted(starts, unit, side="right")) - 1 for unit in needs}):
@@ -166,7 +182,7 @@ def _split_level(
                 starts=np.array([0, len(units)]),
                 sizes=sizes,
                 variance=variance[here],
-                totals=rows[here],
+                rows=rows[here, None],
                 allowed=None,
             )
         if all(meets_needs(tables[unit], needs=needs[unit]) for unit in units if unit in needs):
@@ -189,13 +205,17 @@ def _follow_chain(
     starts: Ints,
     sizes: Sequence[int],
     variance: Floats,
-    totals: Ints,
+    rows: Ints,
     allowed: Truth | None,
 ) -> tuple[Ints, Truth]:
-    """Return the tables of units of these totals, and the parents that could not be split into allowed cells."""
+    """Return the tables of units, and the parents that could not be split into allowed cells.
+
+    `rows` are what is known of the units: their totals, or their marginals over the first columns of the chain.
+    """
     failed, mask = np.zeros(len(starts) - 1, dtype=np.bool_), None
-    rows = totals[:, None]
     for depth, size in enumerate(sizes):
+        if np.prod(sizes[: depth + 1], dtype=np.int64) <= rows.shape[1] and rows.shape[1] > 1:
+            continue
         coarse = int(np.prod(sizes[:depth], dtype=np.int64))
         view = (-1, coarse, size, targets.shape[1] // (coarse * size))
         if allowed is not None:

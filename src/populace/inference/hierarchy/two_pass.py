@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,13 @@ import numpy.typing as npt
 from populace.core.array_types import Floats, Truth
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique
-from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, NoisyCounts, Totals, check_totals
+from populace.inference.hierarchy.hierarchy_plan import (
+    HierarchyPlan,
+    KnownMarginals,
+    NoisyCounts,
+    Totals,
+    check_totals,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +50,10 @@ Measure = Callable[[Subtree], NoisyCounts]
 """Gives the noisy counts of the units of a subtree, the same each time it is called."""
 
 
+Exact = Mapping[int, tuple[Floats, ...]]
+"""The counts of all marginals that are known exactly, by level."""
+
+
 class HierarchyFilter(Protocol):
     """The algebra of one form of the filter: a unit's state is a vector of `width` coordinates.
 
@@ -69,9 +79,12 @@ class HierarchyFilter(Protocol):
         level: int,
         units: slice,
         children: Floats | None,
-        totals: Floats | None,
+        exact: Sequence[Floats],
     ) -> Floats:
-        """Return the messages of units: the best estimates from themselves and all below; may use up its input."""
+        """Return the messages of units: the best estimates from themselves and all below; may use up its input.
+
+        `exact` are the counts of the marginals that the plan knows exactly.
+        """
 
     def descend(self, messages: Floats, *, level: int, units: slice, above: slice, gap: Floats) -> Floats:
         """Return the estimates of units given how far their parents' estimates are from the sums of messages."""
@@ -87,7 +100,12 @@ class HierarchyFilter(Protocol):
 
 
 def estimate_subtrees(
-    form: HierarchyFilter, measure: Measure, *, cut: int = 0, totals: Totals | None = None
+    form: HierarchyFilter,
+    measure: Measure,
+    *,
+    cut: int = 0,
+    totals: Totals | None = None,
+    known: KnownMarginals | None = None,
 ) -> Iterator[SubtreeEstimates]:
     """Yield the estimates of the levels above `cut` together, then of each unit of level `cut` with all below it.
 
@@ -100,28 +118,28 @@ def estimate_subtrees(
         raise UsageError(
             f"subtrees were asked for below level {cut}.", hint=f"give a level from 0 to {spine.depth - 1}"
         )
-    return _estimate(form, measure, cut=cut, totals=check_totals(form.plan, totals=totals))
+    return _estimate(form, measure, cut=cut, exact=check_totals(form.plan, totals=totals, known=known))
 
 
 def _estimate(
-    form: HierarchyFilter, measure: Measure, *, cut: int, totals: dict[int, Floats]
+    form: HierarchyFilter, measure: Measure, *, cut: int, exact: Exact
 ) -> Iterator[SubtreeEstimates]:
     spine = form.plan.spine
     if cut == 0:
         whole = subtree_below(form.plan, level=0, unit=0)
-        messages = _pass_up(form, whole, counts=measure(whole), totals=totals)
+        messages = _pass_up(form, whole, counts=measure(whole), exact=exact)
         yield _to_estimates(form, whole, _pass_down(form, messages, root=messages.states[0]))
         return
     roots = np.empty((spine.units(cut), form.width))
     subtrees = [subtree_below(form.plan, level=cut, unit=unit) for unit in range(spine.units(cut))]
     for unit, subtree in enumerate(subtrees):
-        roots[unit] = _pass_up(form, subtree, counts=measure(subtree), totals=totals).states[0][0]
+        roots[unit] = _pass_up(form, subtree, counts=measure(subtree), exact=exact).states[0][0]
     above = Subtree(level=0, units=tuple(slice(0, spine.units(level)) for level in range(cut)))
-    messages = _pass_up(form, above, counts=measure(above), totals=totals, below=roots)
+    messages = _pass_up(form, above, counts=measure(above), exact=exact, below=roots)
     *states, roots = _pass_down(form, messages, root=messages.states[0])
     yield _to_estimates(form, above, states)
     for unit, subtree in enumerate(subtrees):
-        messages = _pass_up(form, subtree, counts=measure(subtree), totals=totals)
+        messages = _pass_up(form, subtree, counts=measure(subtree), exact=exact)
         yield _to_estimates(form, subtree, _pass_down(form, messages, root=roots[unit : unit + 1]))
 
 
@@ -139,7 +157,7 @@ def _pass_up(
     subtree: Subtree,
     *,
     counts: NoisyCounts,
-    totals: dict[int, Floats],
+    exact: Exact,
     below: Floats | None = None,
 ) -> _Messages:
     """Return the messages of a subtree, smallest units first; `below` are those of all children of its last level."""
@@ -156,7 +174,7 @@ def _pass_up(
                 level=level,
                 units=units,
                 children=sums[-1] if sums else None,
-                totals=totals[level][units] if level in totals else None,
+                exact=[counts[units] for counts in exact.get(level, ())],
             )
         )
     if below is not None:

@@ -50,6 +50,8 @@ class AdaptiveConfig:
     """Of the budget, for all columns at first: they decide which pairs can be worth their noise."""
     score_share: Fraction = Fraction(2, 100)
     """Of the budget, for one noisy score of every pair."""
+    unit_score_share: Fraction = Fraction(1, 200)
+    """Of the budget, for scoring the pairs of units once more by themselves: beside those of members they are few."""
     score_deviations: float = 1.0
     """A score this many standard deviations of its noise above 0 is no better than one of 0."""
     clear_score: float = 0.03
@@ -122,7 +124,8 @@ def _measure_columns_and_pairs(
     trusted = screen.trusted
     left = 1 - CONFIG.first_share - taken
     budget = float(left) * precision
-    singles = map_precisions(pairs, [(name,) for name in names], domain=screen.domain)
+    coarse = screen.coarse_domains(pairs)
+    singles = map_precisions(pairs, [(name,) for name in names], domain=screen.domain, coarse=coarse)
     columns = screen.columns(weights, deviation=deviation / math.sqrt(2))
     important = np.array([float(weights[pair]) for pair in pairs])
     gains = important * (scores - CONFIG.score_deviations * doubts)
@@ -178,13 +181,26 @@ def score_pairs(
     The noise of a score grows with the number of pairs. While it hides distances that matter, the most promising
     quarter is scored once more, with half the noise; both scores count, each with its precision.
     With a public table, twice as many distances are scored at first, and the screen then knows which pairs to trust.
+    The pairs of the units of linked tables are scored by themselves too.
     """
     among = np.arange(len(pairs))
     sums, precisions = np.zeros(len(pairs)), np.zeros(len(pairs))
     rounds, taken = 0, Fraction(0)
+    units = screen.find_unit_pairs(pairs)
+    if units.size:
+        taken = CONFIG.unit_score_share
+        noise = oracle.budget.score_noise(taken, scores=units.size)
+        scores = oracle.score(screen.candidates([pairs[number] for number in units.tolist()]), noise=noise)
+        sums[units] += scores / float(noise.variance)
+        precisions[units] += 1 / float(noise.variance)
     while True:
         if screen.public is not None and not rounds:
-            share = _public_check_share(oracle, pairs=len(pairs), total=screen.total)
+            # First scores say whether the public table is to be trusted at all: they take as much as that needs.
+            noise = oracle.budget.score_noise(CONFIG.score_share, scores=2 * len(pairs))
+            deviation = math.sqrt(2 * float(noise.variance) / len(pairs))
+            needed = float(CONFIG.score_share) * (deviation / (CONFIG.clear_score * screen.total)) ** 2
+            share = max(CONFIG.score_share, round_down_share(min(1.0, needed)))
+            share = min(CONFIG.max_public_share, share)
             noise = oracle.budget.score_noise(share, scores=2 * len(pairs))
             twice = oracle.score(screen.public_candidates(pairs), noise=noise).reshape(2, -1)
             nearer = trust_public_pairs(twice[0] - twice[1], variance=2 * float(noise.variance))
@@ -199,19 +215,11 @@ def score_pairs(
             sums[among] += scores / float(noise.variance)
         precisions[among] += 1 / float(noise.variance)
         rounds, taken = rounds + 1, taken + share
-        means = sums / precisions
+        means, doubts = screen.pool(pairs, sums / precisions, precisions**-0.5)
         clear = float(noise.variance) ** 0.5 <= CONFIG.clear_score * screen.total
         if clear or rounds == CONFIG.max_score_rounds or len(among) <= len(screen.domain):
-            return means, precisions**-0.5, taken
+            return means, doubts, taken
         among = np.sort(among[np.argsort(-means[among], kind="stable")[: math.ceil(len(among) / 4)]])
-
-
-def _public_check_share(oracle: Oracle, *, pairs: int, total: float) -> Fraction:
-    """Return the share of the budget for first scores that say whether a public table is to be trusted at all."""
-    noise = oracle.budget.score_noise(CONFIG.score_share, scores=2 * pairs)
-    deviation = math.sqrt(2 * float(noise.variance) / pairs)
-    needed = min(1.0, float(CONFIG.score_share) * (deviation / (CONFIG.clear_score * total)) ** 2)
-    return min(CONFIG.max_public_share, max(CONFIG.score_share, round_down_share(needed)))
 
 
 def _plan_batch(
@@ -219,12 +227,15 @@ def _plan_batch(
 ) -> _BatchPlan:
     """Return the precisions of the tables that tell best of some pairs, and of columns by themselves."""
     tables = (*asked, *find_saving_triples(asked, domain=screen.domain))
-    pairs = map_precisions(tables, asked, domain=screen.domain)
+    coarse = screen.coarse_domains(tables)
+    pairs = map_precisions(tables, asked, domain=screen.domain, coarse=coarse)
     found, own = allocate(
         costs,
         tables=len(tables),
         pairs=pairs,
-        singles=map_precisions(tables, [(name,) for name in screen.domain], domain=screen.domain),
+        singles=map_precisions(
+            tables, [(name,) for name in screen.domain], domain=screen.domain, coarse=coarse
+        ),
         columns=columns,
         budget=budget,
     )
@@ -239,7 +250,7 @@ def measure_triples(
 
     They are compared with the model of everything measured so far, in its groups.
     """
-    model = fit_model(measured, space=ModelSpace.of(oracle))
+    model = fit_model(measured, space=ModelSpace.of(oracle.schema))
     wanted = _unmeasured_triples(model, workload)
     if not wanted:
         return (), share

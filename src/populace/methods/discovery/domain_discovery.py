@@ -67,13 +67,6 @@ def build_grids(schema: Schema) -> dict[str, DiscoveryGrid]:
     return found
 
 
-def with_grid_bins(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> Schema:
-    """Return the schema in which columns of unknown bins have the finest bins that learning looks at."""
-    return schema.replace_columns(
-        {name: grid.column for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
-    )
-
-
 def with_grid_columns(schema: Schema, *, grids: Mapping[str, DiscoveryGrid]) -> Schema:
     """Return the schema in which columns that are learnt about have the finest bins that learning looks at.
 

@@ -105,7 +105,7 @@ def _discover_density(
     scale: Fraction,
     bins: tuple[Floats, float] | None,
 ) -> BinDensity:
-    """Return the law of values inside bins that begin at some cells of the grid; `bins` are their noisy counts."""
+    """Return the distribution of values in bins that begin at some cells of the grid; `bins` are their noisy counts."""
     grid = oracle.grid
     levels = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
     coarse = [_split_bin(grid, sketch, level) for level in levels]

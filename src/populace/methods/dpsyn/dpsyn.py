@@ -16,7 +16,7 @@ from populace.core.marginals import Clique, Marginal
 from populace.core.progress import Progress
 from populace.inference.constraints.recoding import mergeable_groups, recoded_units
 from populace.measurements.measurements import Measurement
-from populace.measurements.public_marginals import PublicMarginals, PublicTable
+from populace.measurements.public_marginals import PublicMarginals
 from populace.methods.dpsyn.dpsyn_model import DPSYN_CONFIG, dpsyn_model
 from populace.methods.method import DeltaUse, Method, PublicTableUse, WorkloadUse
 from populace.methods.oracle import Oracle
@@ -107,8 +107,8 @@ def measure_dpsyn(
         measured += measure_evenly(oracle, [Marginal(())], share=share)
         total = int(measured[0].counts)
     plan = split_budget(epsilon, theta=theta, total=total)
-    measured += measure_evenly(oracle, [Marginal(oracle.partition)], share=plan.partition / epsilon)
-    merged = mergeable_groups(oracle)
+    measured += measure_evenly(oracle, [Marginal(oracle.schema.partition)], share=plan.partition / epsilon)
+    merged = mergeable_groups(oracle.schema)
     columns = recoded_units(oracle.domain, merged)
     pairs = [
         tuple(n for n in oracle.domain if n in (*one, *other)) for one, other in combinations(columns, 2)
@@ -128,8 +128,15 @@ def measure_dpsyn(
             else oracle.budget.measure_noise(share, marginals=len(asked))
         )
         measured += oracle.measure(asked, noise=mechanism)
+    if plan.level is MeasuredTables.PAIRS and merged:
+        # Which combinations of the groups occur in the public table, and no counts of them.
+        held = PublicMarginals.of(public, merged).tables
+        return (
+            *measured,
+            PublicMarginals({group: (table > 0).astype(np.int64) for group, table in held.items()}),
+        )
     if plan.level is MeasuredTables.PAIRS:
-        return (*measured, _public_support(public, merged)) if merged else measured
+        return measured
     return (*measured, PublicMarginals.of(public, [*columns, *pairs, *_other_groups(oracle, merged)]))
 
 
@@ -165,15 +172,9 @@ def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
             )
 
 
-def _public_support(public: PublicTable, groups: Sequence[Clique]) -> PublicMarginals:
-    """Return which combinations of some groups occur in the public table, and no counts of them."""
-    held = PublicMarginals.of(public, groups).tables
-    return PublicMarginals({group: (table > 0).astype(np.int64) for group, table in held.items()})
-
-
 def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
     """Return the other groups of columns that the schema declares, as far as rows can be fitted to them."""
-    ordered = [tuple(name for name in oracle.domain if name in group) for group in oracle.groups]
+    ordered = [tuple(name for name in oracle.domain if name in group) for group in oracle.schema.groups]
     return [
         group
         for group in ordered

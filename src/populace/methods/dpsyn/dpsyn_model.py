@@ -188,7 +188,11 @@ def round_area_counts(
         rounded = _round_to_step(raised, inside, floor=floor, step=each)
         if each > 1 and (step is not None or float(np.abs(rounded - raised).sum()) <= most):
             return rounded
-    return _round_to_integers(raised)
+    # Whole numbers with the same sum, the largest remainders rounded up.
+    found = np.floor(raised).astype(np.int64)
+    short = round(float(raised.sum())) - int(found.sum())
+    found.reshape(-1)[np.argsort((found - raised).ravel(), kind="stable")[:short]] += 1
+    return found
 
 
 def condition_on_areas(model: Model, clique: Clique, rows: Counts) -> Model:
@@ -221,11 +225,3 @@ def _round_to_step(values: Table, inside: Allowed, *, floor: int, step: int) -> 
     if not near.any():
         return np.where(values >= 0.5, up, 0)
     return np.where(inside & (near < floor), up, near)
-
-
-def _round_to_integers(values: Table) -> Counts:
-    """Return whole numbers next to values, with their sum, the largest remainders rounded up."""
-    found = np.floor(values).astype(np.int64)
-    short = round(float(values.sum())) - int(found.sum())
-    found.reshape(-1)[np.argsort((found - values).ravel(), kind="stable")[:short]] += 1
-    return found

@@ -84,7 +84,7 @@ def max_tree_cells(wanted: Sized) -> int:
 
 def start_estimate(oracle: Oracle, measured: tuple[Measurement, ...]) -> RoundEstimate:
     """Return the estimate that columns give: over the whole domain where it can be held, else a graphical model."""
-    space = ModelSpace.of(oracle)
+    space = ModelSpace.of(oracle.schema)
     estimate = MultiplicativeWeights(oracle.domain) if is_dense(space) else Estimator(space)
     estimate.add(measured)
     estimate.refit()

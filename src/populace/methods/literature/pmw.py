@@ -8,9 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Marginal
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Marginal
 from populace.core.progress import Progress
-from populace.inference.fit.round_estimate import RoundEstimate
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
 from populace.methods.literature.mwem import fit_multiplicative_weights, start_estimate
@@ -24,7 +23,6 @@ from populace.methods.selection.candidates import (
 )
 from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
-from populace.privacy.accounting.mechanisms import Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +74,12 @@ def measure_pmw(oracle: Oracle, workload: Workload, progress: Progress) -> tuple
         progress("asking marginals", 0.1 + 0.9 * number / len(asked))
         if not estimate.fits(clique, max_cells=MAX_TREE_CELLS):
             continue
-        question = _distance_test(estimate, clique, noise=noise, test=test)
+        # The distance from the estimate, less what has to be exceeded.
+        table = estimate.table(clique)
+        threshold = mean_absolute_noise(noise) * np.count_nonzero(table)
+        threshold += PMW_CONFIG.test_deviations * math.sqrt(test.variance)
+        penalty = min(round(threshold), MAX_ESTIMATE_ROWS)
+        question = Candidates((Marginal(clique),), (round_table(table),), (penalty,))
         left -= PMW_CONFIG.test_share / len(asked)
         if oracle.score(question, noise=test)[0] > 0:
             found = oracle.measure(question.marginals, noise=noise)
@@ -104,15 +107,6 @@ def pmw_bound(*, rows: float, queries: int, universe: float, epsilon: float, del
     if delta:
         return math.sqrt(math.sqrt(size * math.log(1 / delta)) * many / (epsilon * rows))
     return math.cbrt(size * many / (epsilon * rows))
-
-
-def _distance_test(estimate: RoundEstimate, clique: Clique, *, noise: Noise, test: Noise) -> Candidates:
-    """Return the test of one marginal: its distance from the estimate less what has to be exceeded."""
-    table = estimate.table(clique)
-    threshold = mean_absolute_noise(noise) * np.count_nonzero(table) + PMW_CONFIG.test_deviations * math.sqrt(
-        test.variance
-    )
-    return Candidates((Marginal(clique),), (round_table(table),), (min(round(threshold), MAX_ESTIMATE_ROWS),))
 
 
 PMW = Method(

@@ -62,7 +62,7 @@ def measure_privbayes(oracle: Oracle, _workload: Workload, progress: Progress) -
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=PRIVBAYES_CONFIG.column_share)
     groupings = group_rare_codes(measured[1:], oracle=oracle)
-    estimator = Estimator(ModelSpace.of(oracle).group(groupings))
+    estimator = Estimator(ModelSpace.of(oracle.schema).group(groupings))
     estimator.add(measured)
     estimator.refit()
     # A column that is all one group has nothing to say about another.

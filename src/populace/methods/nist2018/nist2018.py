@@ -60,10 +60,15 @@ def measure_nist2018(oracle: Oracle, workload: Workload, progress: Progress) -> 
     groupings = group_rare_columns(oracle, columns, rounds=rounds)
     if not listed:
         total = max(1.0, estimate_rows(columns)[0])
-        space = ModelSpace.of(oracle).group(groupings.values())
+        space = ModelSpace.of(oracle.schema).group(groupings.values())
         return columns + measure_tree(oracle, columns, space=space, total=total, progress=progress)
     progress("measuring marginals", 0.5)
-    marginals = {clique: _query_marginal(clique, groupings, rounds=rounds) for clique in listed}
+    marginals = {}
+    for clique in listed:
+        # On compressed columns, coarsened where it says so; a single column keeps its codes.
+        seen = {} if len(clique) == 1 else dict(groupings)
+        seen |= {own.column: own for own in rounds.coarse.get(frozenset(clique), ())}
+        marginals[clique] = Marginal.with_groupings(clique, seen)
     kept = _take_smallest_queries(marginals, domain=oracle.domain) or {
         (name,): Marginal((name,)) for name in names
     }
@@ -110,12 +115,12 @@ def group_rare_columns(
     count stays as it is, and so does one that is not to be compressed; where a marginal coarsens it, its codes are
     groups of their own, so that others see all of them.
     """
-    counted = {name for totals in oracle.totals for name in totals.clique}
+    counted = {name for totals in oracle.schema.totals for name in totals.clique}
     found = {}
     for item in columns:
         name, size = item.marginal.clique[0], item.counts.size
         asked, coarse = rounds.column(name), rounds.coarse_groupings(name)
-        known = [oracle.rules.classes[name]] if name in oracle.rules.classes else []
+        known = [oracle.schema.rules.classes[name]] if name in oracle.schema.rules.classes else []
         apart = (
             common_refinement([*known, *coarse]).lookup if known or coarse else np.zeros(size, dtype=np.int64)
         )
@@ -197,13 +202,6 @@ def _take_smallest_queries(marginals: Mapping[Clique, Marginal], *, domain: Doma
 
     fitting = set(take_within(sorted(marginals, key=size), size=size, cells=MAX_QUERY_CELLS))
     return {clique: marginal for clique, marginal in marginals.items() if clique in fitting}
-
-
-def _query_marginal(clique: Clique, groupings: Mapping[str, Grouping], *, rounds: QueryRounds) -> Marginal:
-    """Return a marginal on the compressed columns, coarsened where it says so; a single column keeps its codes."""
-    seen = {} if len(clique) == 1 else dict(groupings)
-    seen |= {own.column: own for own in rounds.coarse.get(frozenset(clique), ())}
-    return Marginal.with_groupings(clique, seen)
 
 
 NIST2018 = Method(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
+from types import MappingProxyType
 
 import numpy as np
 
@@ -51,8 +52,16 @@ class PrecisionMap:
         return np.bincount(self.of, weights=table_gains, minlength=count).astype(np.float64, copy=False)
 
 
-def map_precisions(tables: Sequence[Clique], smaller: Sequence[Clique], *, domain: Domain) -> PrecisionMap:
+def map_precisions(
+    tables: Sequence[Clique],
+    smaller: Sequence[Clique],
+    *,
+    domain: Domain,
+    coarse: Mapping[Clique, Domain] = MappingProxyType({}),
+) -> PrecisionMap:
     """Return what tables tell of smaller ones, which are sums of their cells: the more cells, the less precise.
+
+    `coarse` has tables that see their columns in fewer codes than the domain: of finer ones they do not tell.
 
     >>> found = map_precisions([("a", "b"), ("b",)], [("a",), ("b",)], domain=Domain({"a": 2, "b": 5}))
     >>> found.of.tolist(), found.about.tolist(), found.part.tolist()
@@ -60,13 +69,15 @@ def map_precisions(tables: Sequence[Clique], smaller: Sequence[Clique], *, domai
     """
     number = {frozenset(clique): i for i, clique in enumerate(smaller)}
     sizes = sorted({len(clique) for clique in smaller})
-    found = [
-        (i, number[frozenset(part)], domain.cells(part) / domain.cells(table))
-        for i, table in enumerate(tables)
-        for size in sizes
-        for part in combinations(table, size)
-        if frozenset(part) in number
-    ]
+    found = []
+    for i, table in enumerate(tables):
+        seen = coarse.get(table, domain)
+        for part in chain.from_iterable(combinations(table, size) for size in sizes):
+            if frozenset(part) in number:
+                at = number[frozenset(part)]
+                wanted = coarse.get(smaller[at], domain)
+                if all(wanted[name] <= seen[name] for name in part):
+                    found.append((i, at, wanted.cells(part) / seen.cells(table)))
     of, about, part = zip(*found, strict=True) if found else ((), (), ())
     return PrecisionMap(
         of=np.array(of, dtype=np.int64),
@@ -156,7 +167,7 @@ def choose_pairs(
 
 def _restrict_map(whole: PrecisionMap, chosen: Ints) -> PrecisionMap:
     """Return the reach of some tables, numbered in their order."""
-    place = np.full(int(whole.of.max(initial=-1)) + 1, -1)
+    place = np.full(int(max(whole.of.max(initial=-1), chosen.max(initial=-1))) + 1, -1)
     place[chosen] = np.arange(len(chosen))
     kept = place[whole.of] >= 0
     return PrecisionMap(of=place[whole.of][kept], about=whole.about[kept], part=whole.part[kept])

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.marginals import Grouping, Lookup
 from populace.measurements.measurements import Measurement
 from populace.methods.oracle import Oracle
@@ -40,11 +41,11 @@ def group_rare_codes(columns: Iterable[Measurement], *, oracle: Oracle) -> tuple
 
     Public totals count codes, so codes that they tell apart stay apart.
     """
-    counted = {name for totals in oracle.totals for name in totals.clique}
+    counted = {name for totals in oracle.schema.totals for name in totals.clique}
     return merge_rare_codes(
         [item for item in columns if item.marginal.clique[0] not in counted],
         ordered=oracle.ordered,
-        classes=oracle.rules.classes,
+        classes=oracle.schema.rules.classes,
     )
 
 
@@ -103,3 +104,30 @@ def _gather_neighbours(counts: Sequence[int], *, least: float) -> list[int]:
     if codes and group > 0:
         groups[-codes:] = [group - 1] * codes
     return groups
+
+
+def merge_to_few(groups: Lookup, rows: Floats, *, most: int, ordered: bool) -> list[int]:
+    """Return coarser groups, at most so many: the two that have fewest rows together become one, again and again.
+
+    Groups of an ordered column merge with a neighbour. `rows` counts those in each code.
+
+    >>> merge_to_few(np.array([0, 1, 2, 3, 4]), np.array([9.0, 1.0, 2.0, 8.0, 1.0]), most=3, ordered=True)
+    [0, 1, 1, 2, 2]
+    >>> merge_to_few(np.array([0, 1, 2, 3, 4]), np.array([9.0, 1.0, 2.0, 8.0, 1.0]), most=3, ordered=False)
+    [0, 2, 2, 1, 2]
+    """
+    members = [np.flatnonzero(groups == group).tolist() for group in dict.fromkeys(groups.tolist())]
+    counts = [float(rows[codes].sum()) for codes in members]
+    while len(members) > max(most, 1):
+        if ordered:
+            kept = min(range(len(members) - 1), key=lambda at: counts[at] + counts[at + 1])
+            gone = kept + 1
+        else:
+            gone, kept = sorted(range(len(members)), key=counts.__getitem__)[:2]
+        members[kept] += members[gone]
+        counts[kept] += counts[gone]
+        del members[gone], counts[gone]
+    found = np.empty(len(groups), dtype=np.int64)
+    for number, codes in enumerate(members):
+        found[codes] = number
+    return [int(number) for number in found]

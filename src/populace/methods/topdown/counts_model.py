@@ -6,6 +6,7 @@ import numpy as np
 
 from populace.core.array_types import Floats, Ints
 from populace.core.errors import ReleaseError
+from populace.core.marginals import Clique
 from populace.inference.graph.propagation import FORBIDDEN
 from populace.inference.model import Model
 from populace.schema.geocodes import GEOCODE
@@ -52,6 +53,17 @@ def read_counts(model: Model) -> Ints:
     if model.exact != (clique,) or counts.sum() != model.total:
         raise _not_counts()
     return counts.astype(np.int64)
+
+
+def read_unit_counts(model: Model, *, columns: Clique) -> Ints:
+    """Return the integer tables of the smallest units, of which the model of linked tables has the exact counts."""
+    clique = (GEOCODE, *columns)
+    if not model.potentials:
+        return np.zeros(model.domain.shape(clique), dtype=np.int64)
+    if model.exact != (clique,):
+        raise _not_counts()
+    found: Ints = np.rint(model.grouped_marginal(clique)).astype(np.int64)
+    return found
 
 
 def _not_counts() -> ReleaseError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
+from typing import NoReturn
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping
@@ -71,12 +72,19 @@ class LevelBudget:
             queries[1:1] = [UnitQuery(clique=(name,), share=each) for name in columns]
         return cls(levels=dict.fromkeys(geography.spine.levels, Fraction(1)), queries=tuple(queries))
 
-    def allocate(self, geography: Geography, *, exact: Sequence[int] = ()) -> tuple[LevelQuery, ...]:
+    def allocate(
+        self,
+        geography: Geography,
+        *,
+        exact: Sequence[int] = (),
+        known: Sequence[tuple[int, Clique]] = (),
+    ) -> tuple[LevelQuery, ...]:
         """Return every query of every level with its share of the whole budget; the shares add up to 1.
 
-        `exact` are levels whose totals are invariant. Theirs and those above them are known, and not measured again.
+        `exact` are levels whose totals are known, `known` levels with columns by which they are. What is known of a
+        level, and of those above it, is not measured again.
         """
-        finest = max(exact, default=-1)
+        certain = [*((level, ()) for level in exact), *known]
         asked: list[tuple[int, Fraction, list[UnitQuery]]] = []
         for number, name in enumerate(geography.spine.levels):
             queries = [
@@ -84,7 +92,7 @@ class LevelBudget:
                 for query in self.queries
                 if query.share > 0
                 and (not query.levels or name in query.levels)
-                and (query.clique or number > finest)
+                and not any(number <= level and set(query.clique) <= set(clique) for level, clique in certain)
             ]
             if self.levels.get(name) and queries:
                 asked.append((number, self.levels[name], queries))
@@ -163,10 +171,20 @@ def read_level_budget(document: TomlTable, *, schema: Schema) -> LevelBudget:
     usual = LevelBudget.default(schema.domain, geography)
     levels = document.table("levels", place="[levels]")
     shares = {name: _read_share(levels, name) for name in levels.items} or dict(usual.levels)
+    if "queries" in document and schema.linked is not None:
+        refuse_linked_queries(schema.linked.units)
     queries = tuple(_read_query(each, schema=schema) for each in document.tables("queries"))
     budget = LevelBudget(levels=shares, queries=queries or usual.queries)
     budget.check(schema.domain, geography)
     return budget
+
+
+def refuse_linked_queries(units: str) -> NoReturn:
+    """Refuse queries of the curator's own for linked tables, whose tables are shared out over places of members."""
+    raise UsageError(
+        f"the budget lists queries, and the schema links other rows to each {units}.",
+        hint="leave [[queries]] out: [levels] alone shares the budget of linked tables out",
+    )
 
 
 def _read_query(table: TomlTable, *, schema: Schema) -> UnitQuery:

@@ -6,30 +6,31 @@ from dataclasses import replace
 from fractions import Fraction
 
 from populace.core.errors import UsageError
-from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.core.progress import Progress
 from populace.inference.hierarchy.hierarchy_estimates import choose_filter
-from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.measured_hierarchy import (
     MeasuredHierarchy,
+    build_hierarchy_plan,
     cell_domain,
-    possible_cells,
+    known_counts,
+    known_tables,
     require_geography,
     table_constraints,
 )
 from populace.inference.hierarchy.table_constraints import check_feasible
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurement
-from populace.methods.method import FitInput, Method, WorkloadUse
+from populace.methods.method import FitInput, Method, PlannedQuestion, WorkloadUse
 from populace.methods.oracle import Oracle
 from populace.methods.topdown.counts_model import build_counts_model
-from populace.methods.topdown.level_budget import LevelBudget, LevelQuery
+from populace.methods.topdown.level_budget import LevelBudget
+from populace.methods.topdown.linked_topdown import check_linked, fit_linked, list_linked_questions
+from populace.methods.topdown.table_checks import check_cells, check_column_names
 from populace.methods.workload import Workload
+from populace.privacy.accounting.budget import Budget
 from populace.schema.columns.numeric_columns import DecimalColumn
 from populace.schema.columns.range_columns import StepColumn
-from populace.schema.geocodes import FILE_COLUMNS
-from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 
 
@@ -43,63 +44,88 @@ def measure_topdown(oracle: Oracle, workload: Workload, progress: Progress) -> t
     """
     progress("measuring all levels", 0.0)
     exact = [oracle.publish_totals(level) for level in oracle.schema.invariants]
-    batches = [
-        ([question], oracle.budget.measure_noise(asked.share, marginals=1))
-        for asked, question in _questions(oracle.schema, workload)
-    ]
+    questions = _list_questions(oracle.schema, workload)
+    shares = [share / len(marginals) for share, marginals in questions for _ in marginals]
+    noise = dict(zip(shares, oracle.budget.plan_noise(shares), strict=True))
+    batches = [(marginals, noise[share / len(marginals)]) for share, marginals in questions]
     return (*exact, *oracle.measure_batches(batches))
 
 
 def fit_topdown(given: FitInput) -> Model:
     """Return the model whose rows are the integer tables of the smallest units."""
+    if given.schema.linked is not None:
+        return fit_linked(given.schema, given.items)
     hierarchy = MeasuredHierarchy.of(given.schema, given.items)
     return build_counts_model(hierarchy.tables[-1], given.schema)
 
 
-def _questions(schema: Schema, workload: Workload) -> list[tuple[LevelQuery, Marginal]]:
+def plan_questions(schema: Schema, workload: Workload, budget: Budget) -> tuple[PlannedQuestion, ...]:
+    """Return every query of every level with the noise that its share of the budget buys, from public facts alone."""
+    asked = [
+        (share / len(marginals), marginal)
+        for share, marginals in _list_questions(schema, workload)
+        for marginal in marginals
+    ]
+    noise = budget.plan_noise([share for share, _ in asked])
+    return tuple(
+        PlannedQuestion(marginal=marginal, share=share, noise=own)
+        for (share, marginal), own in zip(asked, noise, strict=True)
+    )
+
+
+def _list_questions(schema: Schema, workload: Workload) -> list[tuple[Fraction, list[Marginal]]]:
+    """Return marginals that are asked together with their share of the budget; all shares add up to 1."""
+    if schema.linked is not None:
+        return [(asked.share, [*asked.marginals]) for asked in list_linked_questions(schema, workload)]
     geography = require_geography(schema)
-    budget = workload.levels or LevelBudget.default(schema.domain, geography)
+    levels = workload.levels or LevelBudget.default(schema.domain, geography)
     exact = [geography.spine.levels.index(name) for name in schema.invariants]
     found = []
-    for asked in budget.allocate(geography, exact=exact):
+    known = [(each.level, each.clique) for each in schema.level_totals]
+    for asked in levels.allocate(geography, exact=exact, known=known):
         plain = geography.marginal(asked.level, asked.query.clique)
-        found.append((asked, replace(plain, groupings=(*plain.groupings, *asked.query.groupings))))
+        marginal = replace(plain, groupings=(*plain.groupings, *asked.query.groupings))
+        found.append((asked.share, [marginal]))
     return found
 
 
 def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
     """Refuse, from public facts alone, a schema without units, and tables that are too large or cannot be."""
     geography = require_geography(schema)
-    if taken := [name for name in (*schema.columns, *schema.domain) if name in FILE_COLUMNS]:
-        raise UsageError(
-            f"column {taken[0]!r} has the name of a column of tables.parquet or noisy_measurements.parquet.",
-            hint=f"rename it, in the file as well: {quote_names(FILE_COLUMNS)} are taken",
-        )
+    check_column_names(schema)
     _check_counted_values(schema)
     if schema.unit.rows > 1:
         raise UsageError(
             f"the method 'topdown' counts one row per {schema.unit.word}; rows_per_unit is {schema.unit.rows}.",
             hint="give each unit one row",
         )
+    if schema.linked is not None:
+        check_linked(schema)
     domain = cell_domain(schema)
-    cells = domain.cells(domain) * geography.spine.leaves
-    if cells > LIMITS.max_hierarchy_cells:
+    check_cells(domain.cells(domain), units=geography.spine.leaves)
+    if schema.linked is not None and schema.level_totals:
         raise UsageError(
-            f"{geography.spine.leaves} units of {domain.cells(domain)} cells are {cells} counts; the most is "
-            f"{LIMITS.max_hierarchy_cells}.",
-            hint="leave out or coarsen columns, or release one region after the other",
+            "[[totals]] are declared for linked tables of a geography.", hint="take them out of the schema"
         )
-    detailed = MeasuredQuery(marginal=Marginal(tuple(domain)), variance=1)
-    levels = geography.spine.levels
-    plan = HierarchyPlan(
-        spine=geography.spine,
-        domain=domain,
-        levels=tuple(
-            LevelQueries(queries=(detailed,), has_exact_total=name in schema.invariants) for name in levels
-        ),
-        possible=possible_cells(schema),
+    if any(
+        each.level == geography.spine.depth - 1 and set(each.clique) == set(domain)
+        for each in schema.level_totals
+    ):
+        raise UsageError(
+            "[[totals]] declare every cell of every smallest unit.", hint="there is nothing left to protect"
+        )
+    exact = [geography.marginal(geography.spine.levels.index(name)) for name in schema.invariants]
+    plan = build_hierarchy_plan(
+        schema,
+        [
+            *((marginal, Fraction(0)) for marginal in exact),
+            (geography.marginal(geography.spine.depth - 1, tuple(domain)), Fraction(1)),
+        ],
     )
-    check_feasible(table_constraints(schema, plan))
+    constraints = table_constraints(schema, plan)
+    totals = {each.level: each.sum_to(geography, level=each.level, clique=()) for each in schema.level_totals}
+    check_feasible(constraints, totals=totals or None)
+    known_tables(plan, known_counts(schema)).check(constraints.possible)
     choose_filter(plan)
 
 
@@ -125,9 +151,8 @@ TOPDOWN = Method(
     check=check_topdown,
     workload=WorkloadUse.LISTED,
     learns_domains=False,
-    meets_totals=False,
     own_model=True,
     counts_units=True,
     fixed_plan=True,
-    unplannable="shares its budget over the units of a geography, and no population of units is simulated yet",
+    plan_questions=plan_questions,
 )

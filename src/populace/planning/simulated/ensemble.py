@@ -149,14 +149,17 @@ class SimulationEnsemble:
         some = [(run.pairs, weight) for run, weight in zip(self.runs, self.weights, strict=True) if run.pairs]
         if not some:
             return None
-        chance = max(self._pairs_cv(errors) for errors, _ in some)
+        # By noise, and by which pairs were chosen.
+        cells, possible = self.terms.schema.domain.cells, self._pairs_possible
+        chance = max(
+            math.hypot(
+                compute_noise_cv(errors.values(), cells=map(cells, errors)),
+                compute_selection_cv(errors.values(), possible=possible),
+            )
+            for errors, _ in some
+        )
         means = [_mean_error(errors) for errors, _ in some]
         return PredictionRange.of(means, weights=[weight for _, weight in some], chance=chance, most=1.0)
-
-    def _pairs_cv(self, pairs: Mapping[Clique, float]) -> float:
-        """Return the coefficient of variation of a mean error of pairs: by noise, and by which pairs were chosen."""
-        noise = compute_noise_cv(pairs.values(), cells=map(self.terms.schema.domain.cells, pairs))
-        return math.hypot(noise, compute_selection_cv(pairs.values(), possible=self._pairs_possible))
 
     @property
     def _pairs_possible(self) -> float:

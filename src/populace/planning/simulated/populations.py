@@ -139,7 +139,12 @@ def invent_population(
     lengths = [column.size for column in columns.values()]
     config = POPULATION
     wide = float(np.log(max(count, config.usual_columns) / config.usual_columns))
-    even = scenario.evenness + (-config.wide_slope * wide if has_only_sizes(schema) else config.described)
+    # A schema that says nothing of its columns but how many codes each has.
+    bare = all(
+        column == IntegerColumn(name=name, min=0, max=column.levels - 1, other="0")
+        for name, column in schema.columns.items()
+    )
+    even = scenario.evenness + (-config.wide_slope * wide if bare else config.described)
     dependence = scenario.dependence + (scenario.evenness + config.one_question * _equal_size_share(lengths))
 
     def spread(step: int, start: float) -> Floats:
@@ -172,14 +177,6 @@ def invent_population(
     if schema.rules.rules:
         codes = RuleRepair(schema.rulebook, variables=columns)(codes)
     return SimulatedPopulation(schema=schema, codes=codes, rows=rows, times=rows / drawn)
-
-
-def has_only_sizes(schema: Schema) -> bool:
-    """Say whether a schema says nothing of its columns but how many codes each has."""
-    return all(
-        column == IntegerColumn(name=name, min=0, max=column.levels - 1, other="0")
-        for name, column in schema.columns.items()
-    )
 
 
 def _draw_shares(column: Column, *, entropy: float, tail: bool, rng: np.random.Generator) -> Floats:

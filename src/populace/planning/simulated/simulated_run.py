@@ -80,7 +80,7 @@ class RunTerms:
         held = method.reserved_delta(delta, discovery=keys)
         whole = replace(Budget.of(epsilon, delta - held, unit=schema.unit), keys=held)
         learning = discovery_share(schema, budget=whole)
-        budget = replace(whole, cap=whole.cap * (1 - learning))
+        budget = replace(whole, cap=whole.cap * (1 - learning), promise=None if learning else whole.promise)
         return cls(
             schema=close_domains(schema),
             budget=budget,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -23,6 +24,7 @@ from populace.privacy.accounting.mechanisms import (
 )
 from populace.privacy.accounting.partition_selection import min_threshold
 from populace.privacy.accounting.privacy_loss import Currency, cap, price
+from populace.privacy.accounting.privacy_loss_distribution import calibrate_variances
 from populace.privacy.smooth.smooth_noise import SmoothNoise, calibrate_smooth_noise
 from populace.schema.unit import PrivacyUnit
 
@@ -116,7 +118,8 @@ class Budget:
     """The budget of one run as public arithmetic: a share of it becomes the least noise it can pay for.
 
     `keys` is the part of the run's δ that is set aside for telling keys, and for Gaussian noise among pure questions;
-    it is no part of the cap.
+    it is no part of the cap. `promise` is the (ε, δ) that a plan fixed in advance may use as a whole, while nothing of
+    it is spent.
 
     >>> from populace.schema.unit import PrivacyUnit
     >>> budget = Budget.of(Fraction(1), Fraction("1e-9"), unit=PrivacyUnit())
@@ -128,12 +131,13 @@ class Budget:
     cap: Fraction
     unit: PrivacyUnit
     keys: Fraction = Fraction(0)
+    promise: tuple[Fraction, Fraction] | None = None
 
     @classmethod
     def of(cls, epsilon: Fraction, delta: Fraction, *, unit: PrivacyUnit) -> Budget:
         """Return the budget of a run that must be (ε, δ)-differentially private for this unit."""
         currency, most = cap(epsilon, delta)
-        return cls(currency=currency, cap=most, unit=unit)
+        return cls(currency=currency, cap=most, unit=unit, promise=(epsilon, delta))
 
     def key_mechanism(self, share: Fraction, *, delta: Fraction) -> PartitionSelection:
         """Return the partition selection for a share of the budget and a part of δ, with the least threshold."""
@@ -145,6 +149,32 @@ class Budget:
         return self._noise(
             share, answers=marginals, l1=self.unit.marginal_l1, l2_squared=self.unit.marginal_l2_squared
         )
+
+    def plan_noise(self, shares: Sequence[Fraction]) -> tuple[Noise, ...]:
+        """Return the least noise of marginals that are all fixed before the first answer: one for each share of all.
+
+        Gaussian noise is calibrated by its privacy loss distribution, which needs less than the sum of prices does;
+        only a run reserved with a plan fixed in advance may draw it. The ε of Laplace noise add up exactly.
+        Proof: docs/proofs/privacy-loss-distribution.md
+
+        >>> from populace.schema.unit import PrivacyUnit
+        >>> budget = Budget.of(Fraction(8), Fraction("1e-9"), unit=PrivacyUnit())
+        >>> (noise,) = budget.plan_noise([Fraction(1)])
+        >>> round(float(noise.variance), 3), round(float(budget.measure_noise(Fraction(1), marginals=1).variance), 3)
+        (0.562, 0.714)
+        """
+        if sum(shares) != 1:
+            raise UsageError(
+                f"the shares of a plan add up to {_shorten(sum(shares))}.", hint="share out the whole budget"
+            )
+        calibrated = None
+        if self.currency is Currency.GDP and self.promise and self.unit.rows == 1:
+            epsilon, delta = self.promise
+            cells = self.unit.marginal_l2_squared
+            calibrated = calibrate_variances(tuple(shares), cells=cells, epsilon=epsilon, delta=delta)
+        if calibrated is None:
+            return tuple(self.measure_noise(share, marginals=1) for share in shares)
+        return tuple(map(DiscreteGaussian, calibrated))
 
     def measure_gaussian(self, share: Fraction, *, marginals: int, delta: Fraction) -> EpsilonDeltaGaussian:
         """Return the least Gaussian noise with which this many marginals cost a share of a pure budget, and δ.

@@ -208,3 +208,21 @@ def epsilon_for(total: Fraction, *, currency: Currency, delta: Fraction) -> Frac
         lambda epsilon: curve(total, epsilon=epsilon) > delta, start=total, bits=_EPSILON_BITS
     )
     return round_up(too_small * (1 + Fraction(1, 2**_EPSILON_BITS)), bits=_EPSILON_BITS)
+
+
+def is_covered(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
+    """Say whether a total is covered by (ε, δ): one point of the currency's curve, not a search for the cap.
+
+    >>> is_covered(Fraction(1), currency=Currency.PURE, epsilon=Fraction(1), delta=Fraction(0))
+    True
+    >>> is_covered(Fraction(1), currency=Currency.GDP, epsilon=Fraction(1), delta=Fraction(0))
+    False
+    """
+    if used == 0:
+        return True
+    if used < 0 or epsilon <= 0 or delta < 0:
+        return False
+    if currency is Currency.PURE:
+        return delta == 0 and used <= epsilon
+    # ZCDP is a currency for comparisons; no run is booked in it.
+    return currency is Currency.GDP and delta > 0 and gdp_delta(used, epsilon=epsilon) <= delta

@@ -18,34 +18,46 @@ from functools import lru_cache
 import numpy as np
 
 from populace.core.array_types import Floats
+from populace.privacy.accounting.gaussian_dp import gaussian_cap, gaussian_delta
 from populace.privacy.accounting.interval_arithmetic import round_up
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, Spend
 
-# Losses lie on a grid of this step. Moving a loss to the grid keeps its mass under both neighbours, so it can only
-# raise δ, by less than a rise of ε by 1e-4.
-_STEP = 2.0**-10
+# Losses lie on a grid of at most this step, and less where all noise is wide. Moving a loss to the grid keeps its mass
+# under both neighbours, so it can only raise δ, by less than a rise of ε by 1e-4.
+_MAX_STEP = 2.0**-10
 _MAX_GRID = 2**22
-# Noise beyond so many standard deviations counts as a loss without bound. Its probability is below 1e-43.
+# Noise beyond so many standard deviations counts as a loss without bound. Its probability is at most that of the tail.
 _MAX_DEVIATIONS = 14.0
+_TAIL = math.exp(-(_MAX_DEVIATIONS**2) / 2)
 # What rounding in floating point can add to δ, in proportion, with much to spare: see the proof.
 _ROUNDING = 1e-7
 _EPSILON_BITS = 24
 # Σ1/σ² up to which the sum of losses fits the grid with all its tails; beyond, ε is above 500 at any δ.
 _MAX_TOTAL = 2**10
+# Noise is calibrated up to this Σ1/σ²: beyond, ε is above 60, and each step of the search takes seconds.
+_MAX_CALIBRATED_TOTAL = 2**6
 # Beyond these the distribution is not computed: no record, whoever wrote it, may ask for more than a moment.
 _MAX_CELLS = 2**16
 _MAX_DISTRIBUTIONS = 2**8
 _MAX_VARIANCE = 2**32
+# Whoever reads a record computes δ anew, and machines differ in its last digits: ε has so much to spare, in proportion.
+EPSILON_SLACK = Fraction(1, 10**6)
+# A calibrated plan uses all of δ but so much, in proportion.
+_UNUSED_DELTA = 1e-4
+_MAX_SEARCH_STEPS = 64
+_VARIANCE_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class LossDistribution:
     """How likely each total loss is, tilted by exp(tilt·loss) so that the tail at hand is computed to full precision.
 
-    `log_weight` is the logarithm of what undoes the tilt, and `unbounded` the probability of losses off the grid.
+    Losses are on the grid, from the point `first` on. `log_weight` is the logarithm of what undoes the tilt, and
+    `unbounded` the probability of losses off the grid.
     """
 
-    losses: Floats
+    step: float
+    first: int
     probabilities: Floats
     tilt: float
     log_weight: float
@@ -53,11 +65,9 @@ class LossDistribution:
 
     def delta(self, epsilon: float) -> float:
         """Return δ at an ε, rounded up."""
-        above = self.losses > epsilon
-        losses = self.losses[above]
-        terms = (
-            np.exp(-self.tilt * (losses - epsilon)) * -np.expm1(epsilon - losses) * self.probabilities[above]
-        )
+        begin = min(max(math.floor(epsilon / self.step) + 1 - self.first, 0), len(self.probabilities))
+        beyond = np.arange(self.first + begin, self.first + len(self.probabilities)) * self.step - epsilon
+        terms = np.exp(-self.tilt * beyond) * -np.expm1(-beyond) * self.probabilities[begin:]
         scale = math.exp(min(self.log_weight - self.tilt * epsilon, 700.0))
         return float(terms.sum()) * scale * (1 + _ROUNDING) + self.unbounded
 
@@ -71,21 +81,63 @@ def gaussian_variances(spends: Iterable[Spend]) -> tuple[Fraction, ...] | None:
     >>> gaussian_variances([spend])
     (Fraction(9, 1), Fraction(9, 1), Fraction(9, 1), Fraction(9, 1))
     """
-    found: list[Fraction] = []
-    different: set[Fraction] = set()
+    found: Counter[Fraction] = Counter()
     for spend in spends:
         # One cell by one, or two cells by one each. A subclass of the noise has a price of its own.
         counted = spend.verb == "measure" and spend.l1 == spend.l2_squared <= 2
         if not counted or type(spend.mechanism) is not DiscreteGaussian:
             return None
-        variance, cells = spend.mechanism.variance, spend.answers * spend.l1
-        different.add(variance)
-        if not cells <= variance * _MAX_TOTAL or variance > _MAX_VARIANCE:
+        found[spend.mechanism.variance] += spend.answers * spend.l1
+    return tuple(found.elements()) if _can_compose(found) else None
+
+
+def _can_compose(cells: Counter[Fraction]) -> bool:
+    """Say whether the distribution of so many cells of each variance is computed in a moment."""
+    if not 0 < cells.total() <= _MAX_CELLS or len(cells) > _MAX_DISTRIBUTIONS or max(cells) > _MAX_VARIANCE:
+        return False
+    fits = all(count <= variance * _MAX_TOTAL for variance, count in cells.items())
+    return fits and _sum_inverses(cells.elements()) <= _MAX_TOTAL
+
+
+@lru_cache(maxsize=64)
+def calibrate_variances(
+    shares: tuple[Fraction, ...], *, cells: int, epsilon: Fraction, delta: Fraction
+) -> tuple[Fraction, ...] | None:
+    """Return the least noise variances with which questions fixed in advance are (ε, δ)-private together.
+
+    Each is in inverse proportion to its question's share, and a person moves `cells` cells of each answer by one. None
+    where the distribution is not computed. The search starts at the variances of continuous noise; what it returns is
+    within δ by the distribution itself, and uses all of it but a ten-thousandth.
+
+    >>> [variance] = calibrate_variances((Fraction(1),), cells=1, epsilon=Fraction(1), delta=Fraction("1e-6"))
+    >>> round(float(variance), 2), round(float(composed_epsilon([variance], delta=Fraction("1e-6"))), 4)
+    (17.9, 1.0)
+    """
+    target = epsilon / (1 + EPSILON_SLACK)
+    total = gaussian_cap(target, delta)
+    if len(shares) * cells * _TAIL > delta / 2 or total > _MAX_CALIBRATED_TOTAL:
+        return None
+    wanted = math.log(delta) - _UNUSED_DELTA / 2
+    # How fast log δ falls where log σ² grows, for continuous noise.
+    nearby = gaussian_delta(total * Fraction(999, 1000), epsilon=target)
+    slope = max((math.log(delta) - math.log(nearby)) / 1e-3, 1e-3)
+    scale, low, high, kept = float(cells / total), 0.0, math.inf, None
+    for _ in range(_MAX_SEARCH_STEPS):
+        variances = tuple(round_up(Fraction(scale) / share, bits=_VARIANCE_BITS) for share in shares)
+        composed = Counter(variances * cells)
+        if not _can_compose(composed):
             return None
-        if len(found) + cells > _MAX_CELLS or len(different) > _MAX_DISTRIBUTIONS:
-            return None
-        found += [variance] * cells
-    return tuple(found) if found and _sum_inverses(found) <= _MAX_TOTAL else None
+        found = composed_delta(composed.elements(), epsilon=target)
+        if found <= delta:
+            high, kept = scale, variances
+        else:
+            low = scale
+        if delta * (1 - Fraction(_UNUSED_DELTA)) <= found <= delta or high <= low * (1 + 1e-9):
+            break
+        before, scale = scale, scale * math.exp((math.log(max(found, 1e-320)) - wanted) / slope)
+        if not low < scale < high:
+            scale = (low + high) / 2 if high < math.inf else before * 2
+    return kept
 
 
 def composed_delta(variances: Iterable[Fraction], *, epsilon: Fraction) -> float:
@@ -138,10 +190,12 @@ def _best_tilt(total: float, epsilon: float) -> float:
     return max(epsilon / total - 0.5, min(1.0, 1 / math.sqrt(total)))
 
 
-@lru_cache(maxsize=16)
+# Four of the largest grids take 128 MiB.
+@lru_cache(maxsize=4)
 def _distribution(variances: tuple[Fraction, ...], tilt: float) -> LossDistribution:
     """Return the distribution of the sum of losses, by Fourier transforms on the grid."""
-    parts = {variance: _single_losses(float(variance), tilt) for variance in set(variances)}
+    step = _choose_step(variances)
+    parts = {variance: _single_losses(float(variance), tilt, step) for variance in set(variances)}
     times = Counter(variances)
     first = sum(times[variance] * part.first for variance, part in parts.items())
     length = sum(times[variance] * (len(part.masses) - 1) for variance, part in parts.items()) + 1
@@ -155,14 +209,26 @@ def _distribution(variances: tuple[Fraction, ...], tilt: float) -> LossDistribut
     # A sum that is longer than the grid is wrapped around it: it is read where its mean is in the middle.
     start = 0 if length <= size else round(mean) - size // 2
     masses = np.roll(masses, -(start % size))
-    losses = (first + start + np.arange(size, dtype=np.float64)) * _STEP
     return LossDistribution(
-        losses=losses,
+        step=step,
+        first=first + start,
         probabilities=masses,
         tilt=tilt,
         log_weight=sum(times[v] * part.log_weight for v, part in parts.items()),
         unbounded=sum(times[v] * part.unbounded for v, part in parts.items()),
     )
+
+
+def _choose_step(variances: tuple[Fraction, ...]) -> float:
+    """Return the step of the grid: a power of 2, as fine as costs little.
+
+    Sums of few losses have corners, and keep to a grid of 2¹⁸ points; for sums of many, about a thousand points to a
+    standard deviation are enough.
+    """
+    span = sum(2 * _MAX_DEVIATIONS / math.sqrt(variance) + 4 / float(variance) for variance in variances)
+    fine = math.floor(math.log2(span / 2**18))
+    smooth = math.floor(math.log2(_sum_inverses(variances)) / 2) - 10
+    return float(2.0 ** min(fine, smooth, math.log2(_MAX_STEP)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +241,7 @@ class _SingleLosses:
     unbounded: float
 
 
-def _single_losses(variance: float, tilt: float) -> _SingleLosses:
+def _single_losses(variance: float, tilt: float, step: float) -> _SingleLosses:
     """Return the losses (2z + 1)/2σ² of noise z, each split between its two grid points.
 
     The split keeps the mass under both neighbours: w = a + b and w·e^(−L) = a·e^(−l) + b·e^(−l−h), so a function of
@@ -188,24 +254,24 @@ def _single_losses(variance: float, tilt: float) -> _SingleLosses:
     logs = -(noise**2) / (2 * variance)
     logs -= math.log(_theta(variance))
     losses = (2 * noise + 1) / (2 * variance)
-    below = np.floor(losses / _STEP)
-    gap = losses - below * _STEP
-    upper = np.expm1(-gap) / math.expm1(-_STEP)
+    below = np.floor(losses / step)
+    gap = losses - below * step
+    upper = np.expm1(-gap) / math.expm1(-step)
     # The lower tail that is left out is put where losses begin, which raises them.
     weights = np.exp(logs + tilt * losses)
-    weights[0] += math.exp(-(_MAX_DEVIATIONS**2) / 2)
+    weights[0] += _TAIL
     first = int(below[0])
     places = (below - first).astype(np.int64)
     masses = np.zeros(int(places[-1]) + 2)
     # The tilt of a part is that of the grid point it goes to.
     np.add.at(masses, places, weights * (1 - upper) * np.exp(-tilt * gap))
-    np.add.at(masses, places + 1, weights * upper * np.exp(tilt * (_STEP - gap)))
+    np.add.at(masses, places + 1, weights * upper * np.exp(tilt * (step - gap)))
     total = float(masses.sum())
     return _SingleLosses(
         first=first,
         masses=masses / total,
         log_weight=math.log(total),
-        unbounded=math.exp(-(_MAX_DEVIATIONS**2) / 2),
+        unbounded=_TAIL,
     )
 
 

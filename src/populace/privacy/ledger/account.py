@@ -11,7 +11,7 @@ from typing import Any
 
 from populace.core.errors import OverBudget, UsageError
 from populace.core.limits import LIMITS
-from populace.privacy.accounting.mechanisms import fraction_from_json
+from populace.privacy.json_codec import decode_fields, encode_fields
 from populace.privacy.ledger.run_record import RunRecord, format_short, format_short_up
 from populace.schema.unit import Neighbours, PrivacyUnit
 
@@ -63,43 +63,17 @@ class Account:
 
     def to_json(self) -> dict[str, Any]:
         """Return the account as plain JSON; exact numbers are written as "p/q"."""
-        return {
-            "dataset": self.dataset,
-            "neighbours": self.neighbours.value,
-            "unit": self.unit,
-            "id": self.id,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "taken_epsilon": str(self.taken_epsilon),
-            "taken_delta": str(self.taken_delta),
-            "void": self.void,
-            "rehearsal": self.rehearsal,
-            "runs": list(self.runs),
-            "schemas": list(self.schemas),
-            **({"frequency": self.frequency} if self.frequency else {}),
-            **({"within": self.within, "partition": self.partition} if self.within else {}),
-        }
+        # Only where there is something to say, as in checkpoints of older versions.
+        optional = ("frequency", "within", "partition")
+        return {key: value for key, value in encode_fields(self).items() if value or key not in optional}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Account:
-        """Return the account that `to_json` wrote."""
-        return cls(
-            dataset=data["dataset"],
-            neighbours=Neighbours(data["neighbours"]),
-            unit=data["unit"],
-            id=data["id"],
-            epsilon=fraction_from_json(data["epsilon"]),
-            delta=fraction_from_json(data["delta"]),
-            taken_epsilon=fraction_from_json(data["taken_epsilon"]),
-            taken_delta=fraction_from_json(data["taken_delta"]),
-            void=data["void"],
-            rehearsal=data["rehearsal"],
-            runs=tuple(data["runs"]),
-            schemas=tuple(data["schemas"]),
-            frequency=data.get("frequency"),
-            within=data.get("within"),
-            partition=data.get("partition"),
-        )
+        """Return the account that `to_json` wrote; anything else is refused."""
+        account: Account = decode_fields(cls, data)
+        if account.to_json() != data:
+            raise ValueError("more, or less, than an account holds")
+        return account
 
 
 def check_account_name(dataset: str, *, others: Iterable[str]) -> None:
@@ -142,22 +116,19 @@ def over_budget_error(account: Account, run: RunRecord) -> OverBudget:
         )
         if asked > left
     ]
-    return OverBudget(
-        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
-        hint="other rows of a release that exists are free (`populace generate`); else ask for less, or decide to give "
-        "the account more, which weakens its promise by as much: `populace ledger "
-        f"grant{_grant_options(account, run)}`",
-    )
-
-
-def _grant_options(account: Account, run: RunRecord) -> str:
-    """Return the options of a grant that would do; none where only delta is short, since no grant is of delta alone."""
-    amounts = [
+    short = (
         max(Fraction(0), run.epsilon - account.left_epsilon),
         max(Fraction(0), run.delta - account.left_delta),
-    ]
-    epsilon, delta = map(format_short_up, amounts)
-    return f" --dataset {quote(account.dataset)} --epsilon {epsilon} --delta {delta}" if amounts[0] else ""
+    )
+    epsilon, delta = map(format_short_up, short)
+    # None where only delta is short, since no grant is of delta alone.
+    options = f" --dataset {quote(account.dataset)} --epsilon {epsilon} --delta {delta}" if short[0] else ""
+    return OverBudget(
+        f"the account of {account.dataset!r} cannot pay for this run: {'; '.join(lacking)}.",
+        hint="what a release that exists holds is free: other rows (`populace generate`), of a geography any area "
+        "(`populace area`); else ask for less, or decide to give the account more, which weakens its promise by as "
+        f"much: `populace ledger grant{options}`",
+    )
 
 
 def neighbours_error(account: Account, asked: Neighbours) -> UsageError:

@@ -15,7 +15,7 @@ from typing import Any
 from populace.core.errors import LedgerError, SchemaError, UsageError
 from populace.core.spine import ROOT
 from populace.privacy.accounting.spend_record import refuse_unknown_fields
-from populace.privacy.ledger.events import canonical_json
+from populace.privacy.ledger.hash_chain import canonical_json
 from populace.schema.geocodes import GEOCODE
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
@@ -51,7 +51,7 @@ class ExactTotals:
                 )
             return cls(
                 levels=schema.invariants,
-                partition=_digest_units((), (), rules="", frequency=schema.frequency),
+                partition=_digest_units((), (), rules="", schema=schema),
             )
         places = [geography.find_level(level, place="[[invariants]]") for level in schema.invariants]
         if places != sorted(set(places)):
@@ -67,7 +67,7 @@ class ExactTotals:
         rules = schema.declared.digest if moved else ""
         return cls(
             levels=schema.invariants,
-            partition=_digest_units(geography.levels[:last], paths, rules=rules, frequency=schema.frequency),
+            partition=_digest_units(geography.levels[:last], paths, rules=rules, schema=schema),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -129,8 +129,18 @@ def check_published(totals: PublishedTotals, *, exact: ExactTotals | None, run: 
 
 
 def _digest_units(
-    levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...], *, rules: str, frequency: str | None
+    levels: tuple[str, ...], paths: tuple[tuple[str, ...], ...], *, rules: str, schema: Schema
 ) -> str:
-    """Return a digest of what decides which totals are exact: the units, and which column counts them if not rows."""
-    form = canonical_json(["populace partition 1", levels, paths, rules, frequency])
+    """Return a digest of what decides which totals are exact: the units, and what is counted in them.
+
+    Files of one id may hold different people: of linked tables those with a row of units are counted, of a file by
+    itself those with a row in it. Its columns tell which file it is. The number in the digest changes whenever a row
+    may be counted in another unit than before.
+    """
+    linked, counted = schema.linked, None
+    if linked is not None:
+        counted = [linked.units, linked.unit_key]
+    elif schema.unit.id is not None:
+        counted = sorted(schema.declared.columns)
+    form = canonical_json(["populace partition 2", levels, paths, rules, schema.frequency, counted])
     return hashlib.sha256(form.encode()).hexdigest()

@@ -21,10 +21,10 @@ from populace.privacy.accounting.privacy_loss import cap, price
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger import ledger_file as file
 from populace.privacy.ledger import ledger_location as place
-from populace.privacy.ledger import ledger_log as log
+from populace.privacy.ledger import log_replay as log
 from populace.privacy.ledger.account import Account, check_account_name
-from populace.privacy.ledger.events import Event, EventKind, Head, parse_head, seal_event
 from populace.privacy.ledger.exact_totals import ExactTotals, PublishedTotals
+from populace.privacy.ledger.hash_chain import Event, EventKind, Head, parse_head
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.release_record import ReleaseRecord
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord, check_delta_reserve
@@ -290,11 +290,10 @@ class Ledger:
         """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
 
         def work(connection: sqlite3.Connection, books: LedgerState) -> LedgerState:
-            for event in decide(books):
-                row = seal_event(event, seq=books.seq + 1, previous=books.hash)
-                books.write(event, row=row)
+            for row in books.book(decide(books)):
                 file.append(connection, row)
-            log.keep_checkpoint(connection, books)
+            if books.seq - file.checkpoint_seq(connection) >= log.CHECKPOINT_EVERY:
+                file.write_checkpoint(connection, file.Checkpoint(books.seq, books.hash, books.state()))
             return books
 
         return self._transact(file.WRITE, work)
@@ -319,7 +318,8 @@ class Ledger:
         """Bring the books up to date and work on them inside one transaction; keep them only if it was committed."""
         since = time.monotonic()
         while True:
-            books, path = self._books.copy(), place.real_path(self.path)
+            # Symbolic links lead all names of a file to the same journal.
+            books, path = self._books.copy(), Path(os.path.realpath(self.path))
             opened = place.check_file(path)
             if begin == file.WRITE:
                 place.remove_drafts(path)
@@ -382,11 +382,6 @@ class Run:
     def record(self) -> RunRecord:
         """Return all that the ledger's rows say about this run."""
         return self._ledger.record(self.id)
-
-    @property
-    def digest(self) -> str:
-        """The hash of the run's last row."""
-        return self.record().digest
 
 
 def _opening_event(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: Neighbours) -> Event:

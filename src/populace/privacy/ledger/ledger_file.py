@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from populace.core.errors import LedgerError, PopulaceError, ResourceError
 from populace.core.publish_file import publish_file
-from populace.privacy.ledger.events import GENESIS, Row, damage_error, seal_checkpoint, seal_head
+from populace.privacy.ledger.hash_chain import GENESIS, Row, damage_error, seal_checkpoint, seal_head
 from populace.privacy.ledger.ledger_location import not_a_ledger_error
 
 APPLICATION_ID = 0x706F7075
@@ -44,6 +44,9 @@ create table if not exists checkpoint (
   seal text not null
 )
 """
+
+
+_ROWS = "select seq, kind, dataset, run, body, previous, hash from events where {} order by seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +200,12 @@ def check_pages(connection: sqlite3.Connection) -> None:
 
 def rows_after(connection: sqlite3.Connection, seq: int) -> Iterator[Row]:
     """Return the rows that follow a number, in order."""
-    found = connection.execute(
-        "select seq, kind, dataset, run, body, previous, hash from events where seq > ? order by seq", (seq,)
-    )
-    return (Row(*values) for values in found)
+    return (Row(*values) for values in connection.execute(_ROWS.format("seq > ?"), (seq,)))
 
 
 def rows_of_run(connection: sqlite3.Connection, run: str, *, until: int) -> Iterator[Row]:
     """Return the rows of one run up to a number, in order."""
-    found = connection.execute(
-        "select seq, kind, dataset, run, body, previous, hash from events where run = ? and seq <= ? order by seq",
-        (run, until),
-    )
-    return (Row(*values) for values in found)
+    return (Row(*values) for values in connection.execute(_ROWS.format("run = ? and seq <= ?"), (run, until)))
 
 
 def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:

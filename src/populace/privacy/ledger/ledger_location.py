@@ -13,15 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from populace.core.errors import LedgerError, ResourceError
-from populace.privacy.ledger.events import damage_error
+from populace.privacy.ledger.hash_chain import damage_error
 
 Identity = tuple[int, int]
 _MOUNTS = Path("/proc/self/mountinfo")
-
-
-def real_path(path: Path) -> Path:
-    """Return the one path of a file: symbolic links lead all their names to the same journal."""
-    return Path(os.path.realpath(path))
 
 
 def check_file(path: Path) -> Identity:
@@ -75,7 +70,11 @@ def is_mount_point(path: Path, *, device: int) -> bool:
         # No list of mounts here: a file of another device than its folder's came there by a mount.
         return device != path.parent.stat().st_dev
     own = os.fsencode(path)
-    return any(own == _unescape(line.split(b" ")[4]) for line in mounts if line.count(b" ") > 4)
+    # In the list of mounts, spaces and backslashes stand as octal numbers.
+    places = [line.split(b" ")[4] for line in mounts if line.count(b" ") > 4]
+    return own in [
+        re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), place) for place in places
+    ]
 
 
 def drafts_of(path: Path) -> list[Path]:
@@ -102,8 +101,3 @@ def not_a_ledger_error(path: Path) -> LedgerError:
         f"{path} is not a ledger.",
         hint="give the ledger that holds the earlier runs on these people; a new one would forget them",
     )
-
-
-def _unescape(field: bytes) -> bytes:
-    """Return a path of the list of mounts, where spaces and backslashes stand as octal numbers."""
-    return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), field)

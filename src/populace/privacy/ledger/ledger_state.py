@@ -20,7 +20,8 @@ from populace.privacy.ledger.account import (
     partition_error,
     unit_error,
 )
-from populace.privacy.ledger.events import (
+from populace.privacy.ledger.exact_totals import PublishedTotals, check_declared, check_published
+from populace.privacy.ledger.hash_chain import (
     GENESIS,
     Event,
     EventKind,
@@ -28,10 +29,10 @@ from populace.privacy.ledger.events import (
     canonical_json,
     damage_error,
     open_row,
+    seal_event,
 )
-from populace.privacy.ledger.exact_totals import PublishedTotals, check_declared, check_published
 from populace.privacy.ledger.release_record import ReleaseRecord
-from populace.privacy.ledger.run_record import RunRecord, format_short
+from populace.privacy.ledger.run_record import Adaptivity, RunRecord, format_short
 from populace.schema.unit import Neighbours
 
 Archive = Callable[[str], Iterable[Row]]
@@ -52,6 +53,8 @@ class LedgerState:
     runs: dict[str, RunRecord] = field(default_factory=dict)
     # The sum of prices of each run: adding them all up again at every spend would take time squared.
     used: dict[str, Fraction] = field(default_factory=dict)
+    # Fixed plans whose prices exceed their cap, until the distribution of all their noise is held against (ε, δ).
+    unsettled: set[str] = field(default_factory=set)
     releases: dict[str, tuple[ReleaseRecord, ...]] = field(default_factory=dict)
     base: int = 0
     """The row of the checkpoint that these books began at; 0 where all rows were read."""
@@ -64,6 +67,7 @@ class LedgerState:
             accounts=dict(self.accounts),
             runs=dict(self.runs),
             used=dict(self.used),
+            unsettled=set(self.unsettled),
             releases=dict(self.releases),
             archive=None,
         )
@@ -94,47 +98,65 @@ class LedgerState:
             self.archive = None
             for row in archive(run):
                 self._recall(row)
+            self.settle_read()
             self.archive = archive
         return run in self.runs
+
+    def book(self, events: Iterable[Event]) -> list[Row]:
+        """Apply the events of one transaction, and return their rows; if one is refused, so are all."""
+        rows = []
+        for event in events:
+            rows.append(seal_event(event, seq=self.seq + 1, previous=self.hash))
+            self.write(event, row=rows[-1])
+        self.settle()
+        return rows
+
+    def settle(self) -> None:
+        """Refuse fixed plans whose noise is not within their (ε, δ), after all spends that are booked together.
+
+        The distribution takes a moment, and that of fewer spends is within that of all: it is computed once.
+        """
+        while self.unsettled:
+            self.runs[self.unsettled.pop()].check_total()
+
+    def settle_read(self) -> None:
+        """Settle runs after rows were read: what cannot be settled is damage of the log."""
+        try:
+            self.settle()
+        except PopulaceError as failure:
+            raise damage_error(f"a run breaks the rules ({failure.message})") from failure
 
     def _recall(self, row: Row) -> None:
         """Take in a row of a run from before the checkpoint, whose sums the accounts hold already."""
         event = open_row(row, seq=row.seq, previous=row.previous)
         with _report_damage(row):
-            match event.kind:
-                case EventKind.RESERVE:
-                    self._begin(_parse_reservation(event, digest=row.hash))
-                case EventKind.SPEND:
-                    self._spend(event, digest=row.hash)
-                case EventKind.INVARIANT:
-                    self._publish_totals(event, digest=row.hash)
-                case EventKind.FINISH:
-                    self._end(event, digest=row.hash)
-                case _:
-                    self._release(event, digest=row.hash)
+            if event.kind is EventKind.RESERVE:
+                self._begin(_parse_reservation(event, digest=row.hash))
+            elif event.kind is EventKind.FINISH:
+                self._end(event, digest=row.hash)
+            else:
+                self._apply(event, digest=row.hash)
 
     def write(self, event: Event, *, row: Row) -> None:
         """Apply one event, or refuse it and leave the books as they were."""
-        if event.kind in (EventKind.GRANT, EventKind.RESERVE, EventKind.SPEND):
+        # Nothing more is paid from an account once something about its rows was published without privacy.
+        if event.kind in (EventKind.GRANT, EventKind.RESERVE, EventKind.SPEND, EventKind.INVARIANT):
             self._check_private(event.dataset)
-        if event.kind is EventKind.OPEN:
-            self._open(event)
-        elif event.kind is EventKind.GRANT:
-            self._grant(event)
-        elif event.kind is EventKind.RESERVE:
-            self._reserve(event, digest=row.hash)
-        elif event.kind is EventKind.SPEND:
-            self._spend(event, digest=row.hash)
-        elif event.kind is EventKind.INVARIANT:
-            self._check_private(event.dataset)
-            self._publish_totals(event, digest=row.hash)
-        elif event.kind is EventKind.FINISH:
-            self._finish(event, digest=row.hash)
-        elif event.kind is EventKind.RELEASE:
-            self._release(event, digest=row.hash)
-        else:
-            self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)
+        self._apply(event, digest=row.hash)
         self.seq, self.hash = row.seq, row.hash
+
+    def _apply(self, event: Event, *, digest: str) -> None:
+        handlers: Mapping[EventKind, Callable[..., None]] = {
+            EventKind.OPEN: self._open,
+            EventKind.GRANT: self._grant,
+            EventKind.RESERVE: self._reserve,
+            EventKind.SPEND: self._spend,
+            EventKind.INVARIANT: self._publish_totals,
+            EventKind.FINISH: self._finish,
+            EventKind.NONPRIVATE: self._void,
+            EventKind.RELEASE: self._release,
+        }
+        handlers[event.kind](event, digest=digest)
 
     def account(self, dataset: str) -> Account:
         """Return the account of a dataset."""
@@ -155,7 +177,7 @@ class LedgerState:
             )
         return self.runs[run]
 
-    def _open(self, event: Event) -> None:
+    def _open(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
         if event.dataset in self.accounts:
             raise LedgerError(
                 f"the ledger already has an account for {event.dataset!r}.",
@@ -167,7 +189,7 @@ class LedgerState:
             dataset=event.dataset, neighbours=neighbours, epsilon=epsilon, delta=delta
         )
 
-    def _grant(self, event: Event) -> None:
+    def _grant(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
         account = self.account(event.dataset)
         epsilon, delta = _parse_amount(event.body)
         if account.delta + delta >= 1:
@@ -226,7 +248,9 @@ class LedgerState:
         if record.price <= 0:
             raise LedgerError("a spend costs nothing.", hint="every question has a price")
         run.check_spend(record)
-        if record.price > left:
+        if record.price > left and run.plan is Adaptivity.FIXED:
+            self.unsettled.add(run.run)
+        elif record.price > left:
             raise OverBudget(
                 f"to {record.spend} costs {format_short(record.price)}; {format_short(left)} of "
                 f"{format_short(run.cap)} "
@@ -270,6 +294,9 @@ class LedgerState:
         run = self._own_run(event)
         record = ReleaseRecord.from_json(event.body, entry=digest)
         self.releases[run.run] = (*self.releases.get(run.run, ()), record)
+
+    def _void(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
+        self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)
 
     def _check_private(self, dataset: str) -> None:
         if self.account(dataset).void:

@@ -9,11 +9,12 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from populace.core.errors import LedgerError, PopulaceError, UsageError
+from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.accounting.budget import Budget, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import fraction_from_json
-from populace.privacy.accounting.privacy_loss import Currency, gdp_delta
+from populace.privacy.accounting.privacy_loss import Currency, is_covered
 from populace.privacy.accounting.privacy_loss_distribution import (
+    EPSILON_SLACK,
     composed_delta,
     composed_epsilon,
     gaussian_variances,
@@ -29,9 +30,9 @@ from populace.schema.unit import Neighbours, PrivacyUnit
 
 # Fields of a reservation that are written only where there is something to say.
 _OPTIONAL_FIELDS = ("keys", "workload", "public", "within", "frequency", "exact")
-# Machines differ in the last digits of a privacy loss distribution: what is kept has so much to spare, in proportion.
-_SLACK = Fraction(1, 10**6)
+# What is kept has so many digits; less than this, in proportion and by itself, is not given back.
 _KEPT_DIGITS = 7
+_MIN_RETURNED_PART, _MIN_RETURNED = Fraction(1, 10**4), Fraction(1, 2000)
 
 
 class Adaptivity(Enum):
@@ -98,17 +99,25 @@ class RunRecord:
     @property
     def budget(self) -> Budget:
         """The budget of the run as public arithmetic."""
-        return Budget(currency=self.currency, cap=self.cap, unit=self.unit, keys=self.keys)
+        return Budget(
+            currency=self.currency, cap=self.cap, unit=self.unit, keys=self.keys, promise=self._promise
+        )
 
     @property
     def left(self) -> Budget:
         """What later questions may still spend, as public arithmetic."""
         return Budget(
             currency=self.currency,
-            cap=self.cap - self.used,
+            cap=max(self.cap - self.used, Fraction(0)),
             unit=self.unit,
             keys=self.keys - self.used_delta_reserve,
+            promise=None if self.spends else self._promise,
         )
+
+    @property
+    def _promise(self) -> tuple[Fraction, Fraction] | None:
+        """The (ε, δ) that questions may use as a whole, where all of them were fixed before the first answer."""
+        return (self.epsilon, self.delta - self.keys) if self.plan is Adaptivity.FIXED else None
 
     @property
     def guarantee(self) -> tuple[Fraction, Fraction]:
@@ -141,21 +150,27 @@ class RunRecord:
             or not delta
         ):
             return nothing
-        kept = _round_up_digits(composed_epsilon(variances, delta=delta) * (1 + _SLACK))
-        return (self.epsilon - kept, Fraction(0)) if kept < self.epsilon else nothing
+        needed = composed_epsilon(variances, delta=delta) * (1 + EPSILON_SLACK)
+        context = Context(prec=_KEPT_DIGITS, rounding=ROUND_CEILING)
+        kept = Fraction(context.divide(Decimal(needed.numerator), Decimal(needed.denominator)))
+        least = min(_MIN_RETURNED_PART * self.epsilon, _MIN_RETURNED)
+        return (self.epsilon - kept, Fraction(0)) if self.epsilon - kept > least else nothing
 
     @property
     def by_distribution(self) -> bool:
         """Whether the guarantee is that of the privacy loss distribution, and too small for the sum of prices."""
         epsilon, delta = self.guarantee
         delta -= self.keys
-        return any(self.returned) and not is_covered(
-            self.used, currency=self.currency, epsilon=epsilon, delta=delta
-        )
+        return not is_covered(self.used, currency=self.currency, epsilon=epsilon, delta=delta)
 
     def share(self, record: SpendRecord) -> Fraction:
         """Return the share of the run's budget that one spend took."""
-        return record.price / self.cap
+        return record.price / max(self.cap, self.used)
+
+    @property
+    def used_share(self) -> Fraction:
+        """The share of the run's budget that all spends took: all of it where prices add up to more than the cap."""
+        return self.used / max(self.cap, self.used)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON; exact numbers are written as "p/q"."""
@@ -234,12 +249,11 @@ class RunRecord:
             self.check_cap()
             for record in self.spends:
                 self.check_spend(record)
-            if self.used > self.cap:
-                raise underpriced_error(f"run {self.run} spent more than its cap")
+            self.check_total()
             if self.used_delta_reserve > self.keys:
                 raise underpriced_error(f"run {self.run} took more of delta than was set aside")
             self.check_return(self.returned)
-        except UsageError as failure:
+        except (UsageError, OverBudget) as failure:
             raise underpriced_error(
                 f"run {self.run} broke a rule: {failure.message.removesuffix('.')}"
             ) from failure
@@ -265,6 +279,18 @@ class RunRecord:
     def check_spend(self, record: SpendRecord) -> None:
         """Refuse a spend booked below its price, or as if one unit moved its answers less than it can."""
         record.check(unit=self.unit, currency=self.currency, run=self.run)
+
+    def check_total(self) -> None:
+        """Refuse prices above the cap, unless the plan was fixed and the distribution of its noise is within (ε, δ)."""
+        if self.used > self.cap and not (
+            self.plan is Adaptivity.FIXED
+            and self._is_within_distribution(self.epsilon, self.delta - self.keys)
+        ):
+            raise OverBudget(
+                f"the questions of run {self.run} cost {format_short(self.used)}, more than the "
+                f"{format_short(self.cap)} ({self.currency.value}) of its cap.",
+                hint="ask with more noise, ask for less, or reserve a larger budget for the run",
+            )
 
     def check_return(self, returned: tuple[Fraction, Fraction]) -> None:
         """Refuse to give back anything of an adaptive run, or more than a fixed plan has left over."""
@@ -300,24 +326,6 @@ class RunRecord:
         return composed_delta(variances, epsilon=epsilon) <= delta
 
 
-def is_covered(used: Fraction, *, currency: Currency, epsilon: Fraction, delta: Fraction) -> bool:
-    """Say whether a total is covered by (ε, δ): one point of the currency's curve, not a search for the cap.
-
-    >>> is_covered(Fraction(1), currency=Currency.PURE, epsilon=Fraction(1), delta=Fraction(0))
-    True
-    >>> is_covered(Fraction(1), currency=Currency.GDP, epsilon=Fraction(1), delta=Fraction(0))
-    False
-    """
-    if used == 0:
-        return True
-    if used < 0 or epsilon <= 0 or delta < 0:
-        return False
-    if currency is Currency.PURE:
-        return delta == 0 and used <= epsilon
-    # ZCDP is a currency for comparisons; no run is booked in it.
-    return currency is Currency.GDP and delta > 0 and gdp_delta(used, epsilon=epsilon) <= delta
-
-
 def _parse_reservation(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "epsilon": fraction_from_json(data["epsilon"]),
@@ -351,12 +359,6 @@ def check_delta_reserve(keys: Fraction, *, delta: Fraction) -> None:
             f"{format_short(keys)} of a delta of {format_short(delta)} is set aside.",
             hint="set aside no more than the whole delta",
         )
-
-
-def _round_up_digits(value: Fraction) -> Fraction:
-    """Return a number of few digits that is not below this one."""
-    context = Context(prec=_KEPT_DIGITS, rounding=ROUND_CEILING)
-    return Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _parse_flag(value: object) -> bool:

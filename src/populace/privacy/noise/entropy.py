@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -37,20 +37,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_count_fork)
 
 
-class Entropy(Protocol):
-    """A source of independent uniform bits."""
-
-    def words(self, n: int) -> Words:
-        """Return n independent uniform 64-bit words."""
-        ...
-
-    def below(self, n: int) -> int:
-        """Return a uniform whole number in 0 … n − 1, exactly, for n of any size."""
-        ...
-
-
-class _CipherEntropy(ABC):
-    """What both sources share: the ChaCha20 key stream cut into words, and whole numbers made of words."""
+class Entropy(ABC):
+    """A source of independent uniform bits: the ChaCha20 key stream cut into words, and whole numbers made of words."""
 
     def __init__(self) -> None:
         self._restart()
@@ -106,7 +94,7 @@ class _CipherEntropy(ABC):
         raise TypeError(f"{type(self).__name__} is not copied or pickled: make a new one")
 
 
-class SystemEntropy(_CipherEntropy):
+class SystemEntropy(Entropy):
     """Secret bits: ChaCha20 keyed by the operating system, with a new key in every process.
 
     A forked child would go on with its parent's stream and repeat its noise; two noises that are equal
@@ -131,7 +119,7 @@ class SystemEntropy(_CipherEntropy):
         return super().words(n)
 
 
-class RehearsalEntropy(_CipherEntropy):
+class RehearsalEntropy(Entropy):
     """Repeatable bits for tests and simulations: the same cipher, keyed by a seed. Never for a release.
 
     >>> RehearsalEntropy(7).words(2) == RehearsalEntropy(7).words(2)

@@ -35,19 +35,15 @@ class NoiseSource(Protocol):
 
     def add(self, exact: Counts, *, mechanism: Noise | ExponentialCount) -> Counts:
         """Return the counts with independent noise of this distribution in every cell."""
-        ...
 
     def pick(self, scores: Counts, *, rate: Fraction) -> int:
         """Return an index, i with probability proportional to exp(rate · scores[i])."""
-        ...
 
     def reveal(self, keys: Any, counts: Counts, *, mechanism: PartitionSelection) -> Mapping[Any, int]:
         """Return the keys, sorted as they are given, whose count with noise exceeds the threshold, and that sum."""
-        ...
 
     def smooth(self, exact: Fraction, bound: Bound, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Return a number with noise of this distribution that follows a private bound, rounded to a public lattice."""
-        ...
 
 
 class ExactNoise:
@@ -98,7 +94,7 @@ class ExactNoise:
 
 
 def to_key(held: Any) -> str | tuple[int, ...]:
-    """Return a key as it is told: a text, or the codes of a row."""
+    """Return a key as it is released: a text, or the codes of a row."""
     return tuple(held.tolist()) if isinstance(held, np.ndarray) else str(held)
 
 

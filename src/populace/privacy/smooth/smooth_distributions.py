@@ -49,7 +49,12 @@ class Cauchy:
     @property
     def variance(self) -> float:
         """sin(π/γ)/sin(3π/γ), where γ exceeds 3."""
-        return _power_variance(float(self.gamma), 1.0)
+        gamma = float(self.gamma)
+        if gamma <= 3:
+            return math.inf
+        # B(3/γ, 1 − 3/γ)/B(1/γ, 1 − 1/γ).
+        logs = [math.lgamma(k / gamma) + math.lgamma(1.0 - k / gamma) for k in (3, 1)]
+        return math.exp(logs[0] - logs[1])
 
     def two_sided_quantile(self, probability: float) -> float:
         """Return x with P[|X| > x] = probability."""
@@ -213,14 +218,6 @@ SmoothDistribution = Cauchy | Student | PolyPlace | LaplaceLogNormal
 def _check_above(value: object, least: int, *, name: str) -> None:
     if not isinstance(value, Fraction) or value <= least:
         raise UsageError(f"{name} is {value!r}.", hint=f"give a Fraction above {least}")
-
-
-def _power_variance(power: float, exponent: float) -> float:
-    """Return E X² of a density ∝ (1 + |x|^p)^−m: B(3/p, m − 3/p)/B(1/p, m − 1/p)."""
-    if power * exponent <= 3:
-        return math.inf
-    logs = [math.lgamma(k / power) + math.lgamma(exponent - k / power) for k in (3, 1)]
-    return math.exp(logs[0] - logs[1])
 
 
 @lru_cache(maxsize=4096)

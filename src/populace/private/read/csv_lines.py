@@ -141,12 +141,9 @@ def _requote_lines(block: bytes, *, separator: bytes) -> bytes:
     parts, done = [], 0
     for place in doubtful.tolist():
         start, stop = int(stops[place - 1]) + 1 if place else 0, int(stops[place])
-        parts += [block[done:start], _requote(block[start:stop], separator=separator)]
+        # All fields in quotes, or a blank line where it cannot be read.
+        found = split_fields(block[start:stop], separator=separator) or []
+        quoted = separator.join(_QUOTE + field.replace(_QUOTE, b'""') + _QUOTE for field in found)
+        parts += [block[done:start], quoted]
         done = stop
     return b"".join([*parts, block[done:]])
-
-
-def _requote(line: bytes, *, separator: bytes) -> bytes:
-    """Return a line with all its fields in quotes, or a blank one where it cannot be read."""
-    found = split_fields(line, separator=separator) or []
-    return separator.join(_QUOTE + field.replace(_QUOTE, b'""') + _QUOTE for field in found)

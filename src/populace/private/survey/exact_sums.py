@@ -24,7 +24,7 @@ from populace.private.question_checks import check_marginals
 from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.schema import Schema
-from populace.survey.sums import STEPS, Sum
+from populace.survey.sums import STEPS, Indicator, Sum
 
 # Numbers beyond are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
@@ -60,6 +60,14 @@ def _check_cells(by: Marginal, *, schema: Schema) -> int:
 def _check_columns(asked: Sum, *, schema: Schema) -> None:
     numbers = numeric_column_names(schema)
     for factor in asked.factors:
+        if isinstance(factor, Indicator):
+            read_where(factor.that, schema=schema)
+            if not abs(factor.centre) <= _MAX_MAGNITUDE:
+                raise UsageError(
+                    f"the centre of {factor} is too large to be subtracted.",
+                    hint="give a share between 0 and 1",
+                )
+            continue
         if factor.column not in numbers:
             raise UsageError(
                 f"column {factor.column!r} has no numbers to add up.",
@@ -126,6 +134,10 @@ def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts
         parts = np.array([float(value / most) for value in asked.weights.values])
         share = parts[cell_indices(asked.weights.by, codes=rows.codes, domain=schema.domain)]
     for factor in asked.factors:
+        if isinstance(factor, Indicator):
+            holds = find_rows(factor.that, rows=rows, schema=schema)
+            share = share * ((holds - float(factor.centre)) / float(factor.most))
+            continue
         numbers = rows.numbers[factor.column]
         counts &= ~np.isnan(numbers)
         held = np.clip(numbers, float(factor.low), float(factor.high))

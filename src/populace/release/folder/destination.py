@@ -17,6 +17,8 @@ from populace.release.folder.hidden_folder import HIDDEN_NAME, fill_folder, hidd
 MIN_FREE_BYTES = 4 * 2**20
 # What is written into a folder to try it, before a run is paid for.
 TRIAL_FILE, TRIAL_BYTES = "populace-trial", 4096
+# A folder with both is a release.
+_RELEASE_FILES = ("manifest.json", "statement.json")
 
 
 def check_destination(folder: Path) -> None:
@@ -75,6 +77,17 @@ def check_empty(folder: Path) -> None:
                 f", or let `populace clean {shlex.quote(str(folder))}` remove what a killed run left in it"
             )
         raise UsageError(f"the folder {folder} is not empty.", hint=hint)
+
+
+def check_outside_release(folder: Path) -> None:
+    """Refuse a folder in or inside a release: what is there gets published, and what is internal must not be."""
+    target = resolve_folder(folder)
+    for place in (target, *target.parents):
+        if all((place / name).is_file() for name in _RELEASE_FILES):
+            raise UsageError(
+                f"{folder} lies in the release folder {place}, which is published as it is.",
+                hint="give --out a folder elsewhere",
+            )
 
 
 def resolve_folder(folder: Path) -> Path:

@@ -45,7 +45,7 @@ TOO_LITTLE_MEASURED = (
     "too little was answered to fit a model to; what was stands there with the variance of its noise"
 )
 # The words with which names end, then a number where the name was taken.
-_KEPT = re.compile(r".+-(measured|estimates|answers)(-[0-9]{1,2})?", re.DOTALL)
+_KEPT = re.compile(r".+-(measured|estimates|checks|answers)(-[0-9]{1,2})?", re.DOTALL)
 
 
 class Fate(Enum):
@@ -182,7 +182,7 @@ def _judge_marked(path: Path, handle: int, *, remove: bool) -> Judgement:
                 os.unlink(name, dir_fd=inner)
             if inner >= 0:
                 os.rmdir(CONTENT, dir_fd=handle)
-            # The marker goes last: what is left if this fails in between can still be told.
+            # The marker goes last: what is left if this fails in between can still be recognised.
             for name in sorted(set(outside) - {CONTENT}, key=lambda name: name == MARKER):
                 os.unlink(name, dir_fd=handle)
             path.rmdir()
@@ -275,6 +275,8 @@ def _describe_paid_answers(path: Path) -> tuple[str, str] | None:
         )
     if found[1] == "estimates" and (path / "estimates.json").is_file():
         return "estimates", f"it is the release without a report; `populace verify {named}` checks it"
+    if found[1] == "checks" and (path / "checks.json").is_file():
+        return "checked claims", f"it is the whole result; `populace verify {named}` checks it"
     if found[1] == "answers" and (path / "answers.json").is_file():
         return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
     return None

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from populace.core.array_types import Floats
+from populace.core.array_types import Floats, Ints
 from populace.core.errors import UsageError
 from populace.inference.factor import sum_onto
+from populace.inference.hierarchy.area_estimates import AreaEstimate
+from populace.inference.hierarchy.hierarchy_margins import area_margins
 from populace.release.hierarchy.area_units import find_members
-from populace.release.hierarchy.released_hierarchy import MARGIN_DEVIATIONS, ReleasedHierarchy
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.schema.hints import quote_names, suggest
 
 # Estimates are given to a thousandth, as in tables.parquet.
@@ -60,43 +62,74 @@ class AreaTable:
         }
 
 
+def choose_table(
+    released: Sequence[ReleasedHierarchy], *, by: Sequence[str], table: str | None
+) -> ReleasedHierarchy:
+    """Return the table of that name; without one, the first that has all the columns."""
+    names = [each.table for each in released if each.table is not None]
+    if table is not None and table not in names:
+        raise UsageError(
+            f"the release has no table {table!r}.",
+            hint=suggest(table, names, otherwise=f"one of {quote_names(names)}" if names else "leave it out"),
+        )
+    wanted = {by} if isinstance(by, str) else set(by)
+    fitting = [
+        each for each in released if each.table == table or (table is None and wanted <= {*each.columns})
+    ]
+    return fitting[0] if fitting else released[0]
+
+
 def tabulate_area(released: ReleasedHierarchy, units: Any, *, by: Sequence[str] = ()) -> AreaTable:
     """Return the counts of an area, in total or by columns; structural zeros are left out."""
     wanted = (by,) if isinstance(by, str) else tuple(by)
-    _check_columns(wanted, known=released.columns)
-    plan = released.measured.plan
+    check_columns(wanted, known=released.columns)
     members = find_members(units, released.geography)
-    found = released.estimates.area(members, clique=wanted)
     published = sum_onto(released.smallest[members].sum(axis=0), released.columns, wanted)
-    margin: Floats = MARGIN_DEVIATIONS * found.standard_deviation
-    possible = np.ones(plan.shape, dtype=np.bool_) if plan.possible is None else plan.possible
-    kept = np.flatnonzero(sum_onto(possible.astype(np.int64), released.columns, wanted))
+    found = released.estimates.area(members, clique=wanted)
+    return make_area_table(
+        found,
+        area_margins(
+            released.estimates, wanted, members=members, variance=found.variance, laplace=released.laplace
+        ),
+        level=released.geography.levels[-1],
+        units=int(members.sum()),
+        labels={name: released.labels(name) for name in wanted},
+        kept=np.flatnonzero(released.measured.plan.possible_in(wanted)),
+        published=np.asarray(published, dtype=np.int64),
+    )
+
+
+def make_area_table(
+    found: AreaEstimate,
+    margin: Floats,
+    *,
+    level: str,
+    units: int,
+    labels: Mapping[str, Sequence[str]],
+    kept: Ints,
+    published: Ints | None = None,
+) -> AreaTable:
+    """Return estimates of an area as a table: the cells that are kept, with their labels, and published counts."""
     numbers = {
         "unbiased": found.estimate,
         "margin": margin,
         "low": found.estimate - margin,
         "high": found.estimate + margin,
     }
-    codes = np.unravel_index(kept, plan.domain.shape(wanted)) if wanted else ()
+    codes = np.unravel_index(kept, found.estimate.shape) if labels else ()
     columns: Mapping[str, Any] = {
-        name: [released.labels(name)[code] for code in code_of]
-        for name, code_of in zip(wanted, codes, strict=True)
+        name: [texts[code] for code in code_of]
+        for (name, texts), code_of in zip(labels.items(), codes, strict=True)
     }
+    cells = {name: values.ravel()[kept].round(DECIMALS) + 0.0 for name, values in numbers.items()}
+    counts = {} if published is None else {"published": published.ravel()[kept]}
     return AreaTable(
-        level=released.geography.levels[-1],
-        units=int(members.sum()),
-        by=wanted,
-        table=pa.table(
-            {
-                **columns,
-                **{name: values.ravel()[kept].round(DECIMALS) + 0.0 for name, values in numbers.items()},
-                "published": np.asarray(published, dtype=np.int64).ravel()[kept],
-            }
-        ),
+        level=level, units=units, by=tuple(labels), table=pa.table({**columns, **cells, **counts})
     )
 
 
-def _check_columns(by: Sequence[str], *, known: Sequence[str]) -> None:
+def check_columns(by: Sequence[str], *, known: Sequence[str]) -> None:
+    """Refuse columns to count by that are not known, or named twice."""
     if strange := [name for name in by if name not in known]:
         raise UsageError(
             f"the tables have no column {strange[0]!r}.",

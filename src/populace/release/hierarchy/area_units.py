@@ -42,18 +42,14 @@ def find_members(units: Any, geography: Geography) -> Truth:
         raise UsageError("the area has no units.", hint="list the ids of one unit or more")
     level = geography.spine.levels.index(list(columns)[-1])
     chosen = np.zeros(geography.spine.units(level), dtype=np.bool_)
-    chosen[_find_units(asked, list(columns), geography=geography, level=level)] = True
+    chosen[_find_units(asked, list(columns), geography=geography)] = True
     members: Truth = chosen[geography.spine.ancestors(level)]
     return members
 
 
-def _find_units(
-    asked: Sequence[tuple[str, ...]], names: Sequence[str], *, geography: Geography, level: int
-) -> Ints:
+def _find_units(asked: Sequence[tuple[str, ...]], names: Sequence[str], *, geography: Geography) -> Ints:
     """Return the number of each unit that is asked for; refuse those that are unknown or not told apart."""
-    numbers = [geography.spine.levels.index(name) for name in names]
-    known = list(zip(*(geography.unit_ids(number, of_level=level) for number in numbers), strict=True))
-    places = {key: unit for unit, key in enumerate(known)}
+    places, repeated = geography.index_units(names)
     if unknown := list(dict.fromkeys(key for key in asked if key not in places)):
         named = ", ".join(_describe(key, names) for key in unknown[:MAX_NAMED])
         more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
@@ -61,14 +57,12 @@ def _find_units(
             f"the release has no unit {named}{more}.",
             hint="write ids as tables.parquet has them; leading zeros count",
         )
-    if len(places) < len(known):
-        repeated = {key for unit, key in enumerate(known) if places[key] != unit}
-        if twice := next((key for key in asked if key in repeated), None):
-            wider = geography.levels[: geography.levels.index(names[-1])]
-            raise UsageError(
-                f"{_describe(twice, names)} is the id of several units.",
-                hint=f"add the columns {quote_names([name for name in wider if name not in names])}",
-            )
+    if twice := next((key for key in asked if key in repeated), None):
+        wider = geography.levels[: geography.levels.index(names[-1])]
+        raise UsageError(
+            f"{_describe(twice, names)} is the id of several units.",
+            hint=f"add the columns {quote_names([name for name in wider if name not in names])}",
+        )
     return np.array([places[key] for key in asked], dtype=np.int64)
 
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Clique, Grouping
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates
+from populace.inference.hierarchy.hierarchy_margins import unit_margins
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
-from populace.methods.topdown.counts_model import read_counts
+from populace.methods.topdown.counts_model import read_counts, read_unit_counts
+from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.schema.codec.decoder import code_labels
+from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
-from populace.schema.geocodes import Geography
+from populace.schema.geocodes import GEOCODE, Geography
+from populace.schema.linked.table_cells import MemberCells, require_linked
 from populace.schema.schema import Schema
 
-# The 95 % margin of error, in standard deviations.
-MARGIN_DEVIATIONS = 1.96
+CodeColumns = Mapping[str, npt.NDArray[Any]]
+
 # So many rows of a table are made at once.
 MAX_CHUNK_ROWS = 2**18
 
@@ -34,12 +39,45 @@ class ReleasedHierarchy:
     schema: Schema
     measured: MeasuredHierarchy
     smallest: Ints
+    variables: Mapping[str, Column]
+    laplace: bool = False
+    """Whether noise is Laplace noise, whose tails are long."""
+    table: str | None = None
+    """Which of two linked tables these are; None where there is one."""
 
     @classmethod
     def of(cls, measurements: Measurements, model: Model) -> ReleasedHierarchy:
-        """Return the tables that follow from measurements and from the model that was fitted to them."""
-        measured = MeasuredHierarchy.of(measurements.schema, measurements.items)
-        return cls(schema=measurements.schema, measured=measured, smallest=read_counts(model))
+        """Return the tables that follow from measurements and from the model that was fitted to them.
+
+        Of linked tables they are those of the units; `of_members` has the others.
+        """
+        schema = measurements.schema
+        measured = MeasuredHierarchy.of(schema, measurements.items)
+        return cls(
+            schema=schema,
+            measured=measured,
+            smallest=read_counts(model)
+            if schema.linked is None
+            else read_unit_counts(model, columns=measured.plan.columns),
+            variables=schema.variables,
+            laplace=has_laplace_noise(measurements),
+            table=None if schema.linked is None else schema.linked.units,
+        )
+
+    @classmethod
+    def of_members(cls, measurements: Measurements, codes: CodeColumns) -> ReleasedHierarchy:
+        """Return the tables of the members of linked tables: published are those of the released rows."""
+        schema = measurements.schema
+        linked, cells = require_linked(schema), MemberCells.of(schema)
+        columns = [linked.columns[name] for name in linked.columns]
+        return cls(
+            schema=schema,
+            measured=MeasuredHierarchy.of_members(schema, measurements.items),
+            smallest=cells.tabulate(codes, units=codes[GEOCODE], count=schema.domain[GEOCODE]),
+            variables={part.name: part for column in columns for part in column.variables},
+            laplace=has_laplace_noise(measurements),
+            table=linked.members,
+        )
 
     @property
     def geography(self) -> Geography:
@@ -74,8 +112,7 @@ class ReleasedHierarchy:
 
     def margin(self, clique: Clique, *, level: int, units: slice) -> Floats:
         """Return the 95 % margin of error of a marginal of some units of a level."""
-        variance = self.estimates.form.variance(clique, level=level, units=units)
-        return MARGIN_DEVIATIONS * np.sqrt(np.maximum(variance, 0.0))
+        return unit_margins(self.estimates, clique, level=level, units=units, laplace=self.laplace)
 
     def chunk_units(self, level: int, *, cells: int) -> Iterator[slice]:
         """Yield the units of a level in stretches whose cells fill one chunk of a file."""
@@ -85,7 +122,7 @@ class ReleasedHierarchy:
 
     def labels(self, name: str, grouping: Grouping | None = None) -> Sequence[str]:
         """Return the text of each code of a column, as the schema writes its values, or of each of its groups."""
-        column = self.schema.variables[name]
+        column = self.variables[name]
         texts = code_labels(replace(column, labels={}))
         if grouping is None:
             return texts
@@ -94,6 +131,11 @@ class ReleasedHierarchy:
             describe_group([int(code) for code in codes], texts, ordered=ordered)
             for codes in grouping.members
         ]
+
+
+def has_laplace_noise(measurements: Measurements) -> bool:
+    """Say whether the counts of a run have Laplace noise."""
+    return any(isinstance(charged.spend.mechanism, DiscreteLaplace) for charged in measurements.record.spends)
 
 
 def describe_group(codes: Sequence[int], texts: Sequence[str], *, ordered: int = 0) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +12,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from populace.core.array_types import Floats, Ints
+from populace.core.marginals import Marginal
 from populace.core.untrusted_files import altered_error, read_row_groups
 from populace.measurements.level_queries import describe_query, place_marginal
 from populace.measurements.measurements import Measurement
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.manifest import HIERARCHY_FILES
 from populace.schema.codec.cell_texts import Array, to_arrow
+from populace.schema.geocodes import GEOCODE, TABLE_COLUMN
 
 TABLES_FILE, NOISY_FILE = HIERARCHY_FILES
-# Estimates are written to a thousandth of a unit; machines differ in the last digits that they compute.
-DECIMALS, TOLERANCE = 3, 0.002
+# Estimates are written to a thousandth of a unit. Machines differ in the last digits that they compute, and may round a
+# number in the middle of two to either: what is written is the nearest thousandth, but for so much.
+DECIMALS = 3
+_ABSOLUTE_NOISE, _RELATIVE_NOISE = 1e-5, 1e-7
 _ESTIMATED = ("unbiased", "margin")
 
 
-def write_unit_files(
-    released: ReleasedHierarchy, folder: Path, *, measurements: Iterable[Measurement]
-) -> None:
+Hierarchies = Sequence[ReleasedHierarchy]
+"""The tables of a release: one, or those of the units and of the members of linked tables."""
+
+
+def write_unit_files(released: Hierarchies, folder: Path, *, measurements: Iterable[Measurement]) -> None:
     """Write both files of a release; equal measurements and tables give equal bytes."""
     _write(folder / TABLES_FILE, list_unit_tables(released), types=table_types(released))
-    _write(folder / NOISY_FILE, list_noisy_counts(released, measurements), types=noisy_types(released))
+    _write(folder / NOISY_FILE, list_noisy_counts(released[0], measurements), types=noisy_types(released[0]))
 
 
 def rewrite_unit_files(
-    released: ReleasedHierarchy, folder: Path, *, measurements: Iterable[Measurement], held: Path
+    released: Hierarchies, folder: Path, *, measurements: Iterable[Measurement], held: Path
 ) -> None:
     """Write both files again, with the estimates that a folder holds: others may differ in the last digit."""
     types = table_types(released)
@@ -47,16 +53,22 @@ def rewrite_unit_files(
             yield chunk
 
     _write(folder / TABLES_FILE, keep(), types=types)
-    _write(folder / NOISY_FILE, list_noisy_counts(released, measurements), types=noisy_types(released))
+    _write(folder / NOISY_FILE, list_noisy_counts(released[0], measurements), types=noisy_types(released[0]))
 
 
-def check_unit_tables(released: ReleasedHierarchy, folder: Path) -> str:
+def check_unit_tables(released: Hierarchies, folder: Path) -> str:
     """Refuse a `tables.parquet` other than the one that follows from the measurements and the integer tables."""
     rows = _compare(
-        folder / TABLES_FILE, list_unit_tables(released), types=table_types(released), alike=_alike
+        folder / TABLES_FILE,
+        list_unit_tables(released, rounded=False),
+        types=table_types(released),
+        alike=_alike,
     )
-    levels = released.geography.spine.levels
-    return f"{rows} estimates and counts of {len(levels)} levels follow from the measurements and the model"
+    levels = released[0].geography.spine.levels
+    rest = (
+        "the measurements and the model" if len(released) == 1 else "the measurements, the model and the rows"
+    )
+    return f"{rows} estimates and counts of {len(levels)} levels follow from {rest}"
 
 
 def check_noisy_counts(
@@ -72,19 +84,36 @@ def check_noisy_counts(
     return f"{rows} noisy counts, all as they were measured"
 
 
-def table_types(released: ReleasedHierarchy) -> dict[str, pa.DataType]:
+def table_types(released: Hierarchies) -> dict[str, pa.DataType]:
     """Return the columns of `tables.parquet` with their types."""
-    return _cell_types(released) | {"unbiased": pa.float64(), "margin": pa.float64(), "published": pa.int64()}
+    columns = dict.fromkeys(name for each in released for name in each.columns)
+    return _cell_types(released[0], columns) | {
+        "unbiased": pa.float64(),
+        "margin": pa.float64(),
+        "published": pa.int64(),
+    }
 
 
 def noisy_types(released: ReleasedHierarchy) -> dict[str, pa.DataType]:
-    """Return the columns of `noisy_measurements.parquet` with their types."""
-    return _cell_types(released, "query") | {"value": pa.int64(), "variance": pa.float64()}
+    """Return the columns of `noisy_measurements.parquet` with their types; those of linked tables are of wide rows."""
+    columns = [name for name in released.schema.domain if name != GEOCODE]
+    return _cell_types(released, columns, "query") | {"value": pa.int64(), "variance": pa.float64()}
 
 
-def list_unit_tables(released: ReleasedHierarchy) -> Iterator[pa.Table]:
-    """Yield a row for each level, unit and possible cell: the estimate, its margin of error, the published count."""
-    plan, kept, types = released.measured.plan, released.possible, table_types(released)
+def list_unit_tables(released: Hierarchies, *, rounded: bool = True) -> Iterator[pa.Table]:
+    """Yield a row for each level, unit and possible cell: the estimate, its margin of error, the published count.
+
+    Estimates and margins are rounded as they are written, or all their digits are there to compare with.
+    """
+    types = table_types(released)
+    for each in released:
+        yield from _list_tables(each, types, rounded=rounded)
+
+
+def _list_tables(
+    released: ReleasedHierarchy, types: Mapping[str, pa.DataType], *, rounded: bool
+) -> Iterator[pa.Table]:
+    plan, kept = released.measured.plan, released.possible
     codes = np.unravel_index(kept, plan.shape)
     for level in range(plan.spine.depth):
         for units in released.chunk_units(level, cells=len(kept)):
@@ -97,10 +126,14 @@ def list_unit_tables(released: ReleasedHierarchy) -> Iterator[pa.Table]:
                 "unbiased": _flatten(released.estimates.cells[level][units], kept),
                 "margin": _flatten(released.margin(plan.columns, level=level, units=units), kept),
             }
-            rounded = {name: to_arrow(values.round(DECIMALS) + 0.0) for name, values in numbers.items()}
+            written = {
+                name: to_arrow(values.round(DECIMALS) + 0.0 if rounded else values)
+                for name, values in numbers.items()
+            }
             counts = {"published": to_arrow(_flatten(released.published[level][units], kept))}
             ids = _unit_columns(released, level, units, times=len(kept))
-            yield _table(ids | cells | rounded | counts, types, rows=count * len(kept))
+            named = _name_table(released.table, rows=count * len(kept))
+            yield _table(named | ids | cells | written | counts, types, rows=count * len(kept))
 
 
 def list_noisy_counts(released: ReleasedHierarchy, measurements: Iterable[Measurement]) -> Iterator[pa.Table]:
@@ -109,7 +142,8 @@ def list_noisy_counts(released: ReleasedHierarchy, measurements: Iterable[Measur
     for item in measurements:
         level, marginal = place_marginal(item.marginal, released.geography)
         counts = item.counts.reshape(released.geography.spine.units(level), -1)
-        shape = marginal.shape(released.measured.plan.domain)
+        shape = marginal.shape(released.schema.domain)
+        table = _find_table(marginal, released)
         codes = np.unravel_index(np.arange(counts.shape[1]), shape) if shape else ()
         for units in released.chunk_units(level, cells=counts.shape[1]):
             count = units.stop - units.start
@@ -124,12 +158,26 @@ def list_noisy_counts(released: ReleasedHierarchy, measurements: Iterable[Measur
             }
             ids = _unit_columns(released, level, units, times=counts.shape[1])
             named = {"query": _repeat_labels([describe_query(marginal)], np.zeros(rows, dtype=np.int64))}
-            yield _table(ids | named | cells | numbers, types, rows=rows)
+            yield _table(_name_table(table, rows=rows) | ids | named | cells | numbers, types, rows=rows)
 
 
-def _cell_types(released: ReleasedHierarchy, *more: str) -> dict[str, pa.DataType]:
-    names = ("level", *released.geography.levels, *more, *released.columns)
-    return dict.fromkeys(names, pa.string())
+def _cell_types(released: ReleasedHierarchy, columns: Iterable[str], *more: str) -> dict[str, pa.DataType]:
+    table = () if released.table is None else (TABLE_COLUMN,)
+    return dict.fromkeys((*table, "level", *released.geography.levels, *more, *columns), pa.string())
+
+
+def _name_table(table: str | None, *, rows: int) -> dict[str, Array]:
+    return {} if table is None else {TABLE_COLUMN: _repeat_labels([table], np.zeros(rows, dtype=np.int64))}
+
+
+def _find_table(marginal: Marginal, released: ReleasedHierarchy) -> str | None:
+    """Return which of two linked tables a query is about, or both; None where there is one."""
+    linked = released.schema.linked
+    if linked is None:
+        return None
+    own = set(released.columns)
+    names = (linked.units,) if own & set(marginal.clique) or not marginal.clique else ()
+    return " × ".join((*names, linked.members) if set(marginal.clique) - own else names)
 
 
 def _unit_columns(released: ReleasedHierarchy, level: int, units: slice, *, times: int) -> dict[str, Array]:
@@ -192,7 +240,7 @@ def _compare(
 
 
 def _alike(held: pa.Table, expected: pa.Table) -> bool:
-    """Say whether two tables are the same but for the last digits of estimates, which are written rounded."""
+    """Say whether a table is the expected one, but that its estimates and margins are rounded."""
     if not held.drop_columns(list(_ESTIMATED)).equals(expected.drop_columns(list(_ESTIMATED))):
         return False
     return all(_near(held[name], expected[name]) for name in _ESTIMATED)
@@ -203,4 +251,7 @@ def _near(held: pa.ChunkedArray[Any], expected: pa.ChunkedArray[Any]) -> bool:
         return False
     one: Floats = held.to_numpy()
     other: Floats = expected.to_numpy()
-    return np.array_equal(one, one.round(DECIMALS)) and np.allclose(one, other, rtol=1e-7, atol=TOLERANCE)
+    most = 0.5 * 10.0**-DECIMALS + _ABSOLUTE_NOISE
+    return np.array_equal(one, one.round(DECIMALS)) and np.allclose(
+        one, other, rtol=_RELATIVE_NOISE, atol=most
+    )

@@ -48,7 +48,9 @@ class BarCodes:
     special: bool = False
 
 
-def group_ordered_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCodes, ...]:
+def group_ordered_codes(
+    ends: Sequence[BinEnds], *, values: int, most: int = MAX_BARS
+) -> tuple[BarCodes, ...]:
     """Return groups of ordered codes: runs of neighbours where there are many, special codes on their own.
 
     The first `values` codes are ordered; the rest are codes for missing and for everything else.
@@ -59,7 +61,7 @@ def group_ordered_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCod
     (['0–4', '5–9'], 'refused', 21)
     """
     special = len(ends) - values
-    width = max(1, math.ceil(values / max(MAX_BARS - special, 1)))
+    width = max(1, math.ceil(values / max(most - special, 1)))
     runs = [tuple(range(low, min(low + width, values))) for low in range(0, values, width)]
     return (
         *(BarCodes(label=join_labels(ends[run[0]], ends[run[-1]]), codes=run) for run in runs),
@@ -67,10 +69,12 @@ def group_ordered_codes(ends: Sequence[BinEnds], *, values: int) -> tuple[BarCod
     )
 
 
-def group_largest_codes(ends: Sequence[BinEnds], *, values: int, counts: Counts) -> tuple[BarCodes, ...]:
+def group_largest_codes(
+    ends: Sequence[BinEnds], *, values: int, counts: Counts, most: int = MAX_BARS
+) -> tuple[BarCodes, ...]:
     """Return groups of unordered codes: the largest in their own order, one for the others together, special codes."""
     special = _special_codes(ends, values=values)
-    max_shown = max(MAX_BARS - len(special), 2)
+    max_shown = max(most - len(special), 2)
     if values <= max_shown:
         return (*(_single_code(ends, code) for code in range(values)), *special)
     by_size = np.argsort(-counts[:values], kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,36 +31,26 @@ def bootstrap_errors(
     """Return, for every measured marginal, a likely total variation between synthetic and real shares.
 
     Drawn again, the synthetic rows stand in for the real ones (a bootstrap, Efron 1979): they are counted, as many as
-    the real `total`, noise of the same law is added, a model is fitted, and rows are drawn from it, up to a limit.
+    the real `total`, noise of the same distribution is added, a model fitted and rows drawn from it, up to a limit.
     How far these are from their stand-ins is about how far the synthetic rows are from the real ones, but for what
     the model cannot hold: it is missing from the synthetic rows already. That shows in measured counts, which are then
     farther from the synthetic ones than in the rehearsal. Both squared distances have the same noise in them, so where
     they differ by more than chance, the difference is added to the square of the error.
     Dependence that noise has hidden shows nowhere: where most of a table is noise the truth may be farther away.
-    Nothing private is read, and the random numbers are the same every time. Methods that copy what they were told, or
+    Nothing private is read, and the random numbers are the same every time. Methods that copy what was released, or
     define their own model, are not rehearsed.
     """
     rows = len(next(iter(codes.values()), ()))
     if not rows or find_method(measurements.record.method).own_model:
         return {}
     domain, shape = measurements.schema.domain, find_noise_shape(measurements)
-    rng, some = np.random.default_rng(0), min(rows, MAX_ROWS_DRAWN)
-    people = _resample(rows, round(total), rng=rng)
-    stand_in = {name: column[people] for name, column in codes.items()}
-    have = {
-        marginal: tabulate(marginal, codes=stand_in, domain=domain) * np.float64(total / len(people))
-        for marginal in dict.fromkeys(item.marginal for item in measurements.items)
-    }
-    again = tuple(
-        replace(item, counts=add_simulated_noise(have[item.marginal], float(item.variance), shape, rng=rng))
-        for item in measurements.items
+    some = min(rows, MAX_ROWS_DRAWN)
+    released = release_again(
+        measurements, codes=codes, total=total, gradual=gradual, rows=some, rng=np.random.default_rng(0)
     )
-    try:
-        model = fit(replace(measurements, items=again), inference="gum" if gradual else "tree")
-        drawn = next(draw_rows(model, rows=some, rng=rng, rules=measurements.schema.rules, chunk=some))
-    except PopulaceError:
-        # Noise may ask for what no rows can be; the release is there, and its own noise did not.
+    if released is None:
         return {}
+    have, again, drawn = released.counts, released.items, released.drawn
     found = {}
     for same, anew in zip(group_repeats(measurements.items), group_repeats(again), strict=True):
         real, rehearsed = combine_repeats(same), combine_repeats(anew)
@@ -71,6 +61,49 @@ def bootstrap_errors(
             real, rehearsed, synthetic=synthetic, stand_in=have[marginal], drawn=counts, shape=shape
         )
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SimulatedRelease:
+    """A release made of stand-ins: their codes and counts, these with noise, and the rows drawn from a model of it."""
+
+    stand_ins: CodeColumns
+    counts: Mapping[Marginal, Table]
+    items: tuple[Measurement, ...]
+    drawn: CodeColumns
+
+
+def release_again(
+    measurements: Measurements,
+    *,
+    codes: CodeColumns,
+    total: float,
+    gradual: bool,
+    rows: int,
+    rng: np.random.Generator,
+) -> SimulatedRelease | None:
+    """Return a release of synthetic rows, as if they were the real ones: measured with the same noise, fitted, drawn.
+
+    Which marginals were measured is taken as it is. None where noise asks for what no rows can be.
+    """
+    domain, shape = measurements.schema.domain, find_noise_shape(measurements)
+    people = _resample(len(next(iter(codes.values()))), round(total), rng=rng)
+    stand_ins = {name: column[people] for name, column in codes.items()}
+    have = {
+        marginal: tabulate(marginal, codes=stand_ins, domain=domain) * np.float64(total / len(people))
+        for marginal in dict.fromkeys(item.marginal for item in measurements.items)
+    }
+    again = tuple(
+        replace(item, counts=add_simulated_noise(have[item.marginal], float(item.variance), shape, rng=rng))
+        for item in measurements.items
+    )
+    try:
+        model = fit(replace(measurements, items=again), inference="gum" if gradual else "tree")
+        drawn = next(draw_rows(model, rows=rows, rng=rng, rules=measurements.schema.rules, chunk=rows))
+    except PopulaceError:
+        # The release is there, and its own noise did not.
+        return None
+    return SimulatedRelease(stand_ins=stand_ins, counts=have, items=again, drawn=drawn)
 
 
 def _resample(rows: int, total: int, *, rng: np.random.Generator) -> Counts:

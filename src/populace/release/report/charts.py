@@ -113,10 +113,10 @@ def column_chart(shown: ColumnSummary) -> Spec:
         {
             "place": place,
             "label": bar.label,
-            "synthetic": _round_digits(bar.synthetic),
-            "measured": _round_digits(bar.measured),
-            "low": _round_digits(bar.measured - bar.margin),
-            "high": _round_digits(bar.measured + bar.margin),
+            "synthetic": round_digits(bar.synthetic),
+            "measured": round_digits(bar.measured),
+            "low": round_digits(bar.measured - bar.margin),
+            "high": round_digits(bar.measured + bar.margin),
             "told_synthetic": format_percent(bar.synthetic),
             "told_measured": f"{format_percent(bar.measured)} ± {format_percent_bound(bar.margin)}",
         }
@@ -194,10 +194,10 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
         {
             "place": place,
             "pair": pair.name,
-            "distance": _round_digits(pair.comparison.distance),
-            "noise": _round_digits(pair.comparison.noise_alone),
-            "bound": _round_digits(pair.comparison.error_bound),
-            "likely": None if pair.comparison.likely is None else _round_digits(pair.comparison.likely),
+            "distance": round_digits(pair.comparison.distance),
+            "noise": round_digits(pair.comparison.noise_alone),
+            "bound": round_digits(pair.comparison.error_bound),
+            "likely": None if pair.comparison.likely is None else round_digits(pair.comparison.likely),
             "told_distance": format_percent(pair.comparison.distance),
             "told_noise": format_percent(pair.comparison.noise_alone),
             "told_bound": format_percent_bound(pair.comparison.error_bound),
@@ -220,18 +220,16 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
         "told_noise": "expected from noise alone",
         "quality": "quality",
     }
-    band = {"type": "bar", "color": BOUND, "height": 18, "stroke": BOUND_EDGE, "strokeWidth": 0.75}
     tick = {"type": "tick", "color": INK, "thickness": 2, "size": 18}
-    dot = {"type": "point", "filled": True, "size": 70, "color": ACCENT, "opacity": 1}
     return make_spec(
         f"Error bounds of {len(shown)} pairs, beside their distances from noisy counts and those of noise alone.",
         values,
         height=30 * len(values),
         encoding={"y": row_axis(lines=2), "tooltip": make_tooltip(titles)},
         layers=[
-            {"mark": band, "encoding": {"x": quantity("bound") | share_axis}},
+            {"mark": interval_band(18), "encoding": {"x": quantity("bound") | share_axis}},
             {"mark": tick, "encoding": {"x": quantity("noise")}},
-            {"mark": dot, "encoding": {"x": quantity("distance")}},
+            {"mark": dot(70), "encoding": {"x": quantity("distance")}},
             {
                 "transform": [{"filter": "datum.likely !== null"}],
                 "mark": {**diamond(90), "filled": False},
@@ -244,6 +242,11 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
 def diamond(size: int) -> Spec:
     """Return the mark of an estimate."""
     return {"type": "point", "shape": "diamond", "filled": True, "size": size, "color": INK, "opacity": 1}
+
+
+def dot(size: int) -> Spec:
+    """Return the mark of a number beside others."""
+    return {"type": "point", "filled": True, "size": size, "color": ACCENT, "opacity": 1}
 
 
 def row_axis(*, lines: int = 1) -> Spec:
@@ -288,10 +291,20 @@ def _label_pairs(pairs: Sequence[PairSummary]) -> list[str]:
 
 
 def make_spec(
-    description: str, values: Sequence[Spec], *, height: int, encoding: Spec, layers: Sequence[Spec]
+    description: str,
+    values: Sequence[Spec],
+    *,
+    height: int,
+    encoding: Spec,
+    layers: Sequence[Spec],
+    title: str = "",
 ) -> Spec:
     """Return a specification that is as wide as its place on the page."""
+    heading = (
+        {"title": {"text": title, "anchor": "start", "fontSize": 13, "fontWeight": 600}} if title else {}
+    )
     return {
+        **heading,
         "description": description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -322,8 +335,14 @@ def _order_key(place: int, wide: str, narrow: str | None = None) -> str:
     return f"{place:03d}{wide}{_BREAK}{wide if narrow is None else narrow}"
 
 
-def _round_digits(share: float) -> float:
-    return float(f"{share:.5g}")
+def round_digits(value: float) -> float:
+    """Return a number to five significant digits: no chart shows more."""
+    return float(f"{value:.5g}")
+
+
+def interval_band(height: int) -> Spec:
+    """Return the mark of an interval, or of what an error is bounded by."""
+    return {"type": "bar", "color": BOUND, "height": height, "stroke": BOUND_EDGE, "strokeWidth": 0.75}
 
 
 def cut_middle(text: str, letters: int) -> str:

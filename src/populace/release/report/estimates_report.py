@@ -25,7 +25,7 @@ from populace.survey.sums import Sum
 ESTIMATES_REPORT_FORMAT = "populace report of estimates 2"
 # More intervals than these are not drawn at once.
 MAX_INTERVALS_DRAWN = 60
-# More stages than these are told in the table alone.
+# More stages than these are in the table alone.
 MAX_STAGES_DRAWN = 24
 # Thousands apart as the tables have them.
 THOUSANDS_EXPR = "replace(replace(format(datum.value, ',.12~r'), /,/g, '\u202f'), '-', '\u2212')"
@@ -162,13 +162,6 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
             }
         )
     titles = {"group": answer.name, "told": "estimate", "interval": "95 % confidence interval"}
-    band = {
-        "type": "bar",
-        "color": charts.BOUND,
-        "height": 14,
-        "stroke": charts.BOUND_EDGE,
-        "strokeWidth": 0.75,
-    }
     axis = {
         "title": answer.unit or None,
         "scale": {"zero": False, "nice": True},
@@ -180,7 +173,10 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
         height=26 * len(values) + 6,
         encoding={"y": charts.row_axis(), "tooltip": charts.make_tooltip(titles)},
         layers=[
-            {"mark": band, "encoding": {"x": charts.quantity("low") | axis, "x2": {"field": "high"}}},
+            {
+                "mark": charts.interval_band(14),
+                "encoding": {"x": charts.quantity("low") | axis, "x2": {"field": "high"}},
+            },
             {
                 "mark": {"type": "bar", "color": charts.BAR, "height": 8},
                 "encoding": {"x": charts.quantity("from"), "x2": {"field": "to"}},

@@ -19,6 +19,7 @@ from populace.core.number_format import (
 )
 from populace.measurements.measurements import describe_count
 from populace.release.report import charts
+from populace.release.report.heat_maps import pair_heat_map
 from populace.release.report.palette import DARK, LIGHT
 from populace.release.report.report_data import CountPrecision, ReportDocument
 from populace.release.report.vega_scripts import load_scripts
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 # The columns and pairs of the largest error bounds are shown at once; charts of more columns than these are not drawn.
 WORST_SHOWN = 12
 MAX_CHARTS = 120
+# A map of more columns has labels that nobody can read.
+MAX_HEAT_COLUMNS = 60
 SYMBOLS = {"CLOSE": "●", "ROUGH": "◐", "WEAK": "○", "LOST": "~", "FAR": "▲", "OUTSIDE": "✕"}
 FORMATS: Mapping[str, Callable[..., str]] = {
     "number": format_number,
@@ -99,12 +102,13 @@ def embed_json(value: Any) -> str:
 
 def render_report(document: ReportDocument) -> str:
     """Return the report of a document as HTML."""
+    specs = _chart_specs(document)
     likely = [column.comparison.likely for column in document.columns]
     likely += [pair.comparison.likely for pair in document.pairs]
     return render_page(
         "report.html",
         document,
-        charts=_chart_specs(document),
+        charts=specs,
         more={
             "worst": document.columns[:WORST_SHOWN],
             "other": document.columns[WORST_SHOWN:MAX_CHARTS],
@@ -112,20 +116,20 @@ def render_report(document: ReportDocument) -> str:
             "clipped": {column.name for column in document.columns if charts.is_clipped(column)},
             "bootstrapped": any(error is not None for error in likely),
             "symbols": SYMBOLS,
+            "mapped": "heat" in specs,
         },
     )
 
 
 def _group_by_size(found: Sequence[CountPrecision]) -> list[tuple[str, str, list[CountPrecision]]]:
     """Return columns, pairs and larger tables apart: their name, the range of their margins, and each of them."""
-    sizes = groupby(found, key=lambda each: len(each.columns))
-    tables = [(size, list(rows)) for size, rows in sizes if size > 0]
-    return [(describe_count(len(rows), columns=size), _describe_margins(rows), rows) for size, rows in tables]
-
-
-def _describe_margins(found: Sequence[CountPrecision]) -> str:
-    least, most = (format_number(math.ceil(each.margin)) for each in (found[-1], found[0]))
-    return f"± {most} rows" if least == most else f"± {least} to {most} rows"
+    tables = []
+    for size, alike in groupby(found, key=lambda each: len(each.columns)):
+        rows = list(alike)
+        ends = dict.fromkeys(format_number(math.ceil(each.margin)) for each in (rows[-1], rows[0]))
+        if size > 0:
+            tables.append((describe_count(len(rows), columns=size), f"± {' to '.join(ends)} rows", rows))
+    return tables
 
 
 def _chart_specs(document: ReportDocument) -> dict[str, Any]:
@@ -134,4 +138,6 @@ def _chart_specs(document: ReportDocument) -> dict[str, Any]:
         specs[f"column-{place}"] = charts.column_chart(column)
     if document.pairs:
         specs["pairs"] = charts.pairs_chart(document.pairs[:WORST_SHOWN])
+        if len({name for pair in document.pairs for name in pair.columns}) <= MAX_HEAT_COLUMNS:
+            specs["heat"] = pair_heat_map(document.pairs)
     return specs

@@ -20,13 +20,16 @@ from populace.measurements.measurements import Measurement, Measurements, Releas
 from populace.measurements.pooled_counts import combine_repeats, group_repeats
 from populace.release.report.bars import Bar, group_largest_codes, group_ordered_codes, label_bins, make_bars
 from populace.release.report.comparison import CodeColumns, Comparison, Quality, compare_all, cramers_v
+from populace.release.report.crosstabs import Crosstab, make_crosstab
 from populace.release.report.dependence_tree import TreeLine, list_tree
+from populace.release.report.fitness_for_use import FitnessForUse, judge_fitness
 from populace.release.statement.cost import BudgetStage, summarize_spends
 from populace.release.statement.domain_fit import find_out_of_domain
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.schema import Schema
 
-REPORT_FORMAT = "populace report 2"
+REPORT_FORMAT = "populace report 3"
+MAX_CROSSTABS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,8 @@ class ReportDocument:
     pairs: tuple[PairSummary, ...]
     alone: tuple[str, ...]
     tree: tuple[TreeLine, ...]
+    uses: FitnessForUse | None
+    crosstabs: tuple[Crosstab, ...]
 
 
 def build_report(
@@ -126,6 +131,12 @@ def build_report(
     measured = {column.name for column in columns}
     paired = {name for pair in pairs for name in pair.columns}
     alone = tuple(name for name in schema.variables if name not in paired)
+    precision = summarize_precision(intervals, measurements=measurements, total=total)
+    crosstabs = [
+        make_crosstab(item, synthetic=synthetic, schema=schema, total=total)
+        for item, synthetic, _ in seen
+        if len(item.marginal.clique) == 2
+    ]
     return ReportDocument(
         format=REPORT_FORMAT,
         promise=describe_guarantee(statement),
@@ -144,12 +155,22 @@ def build_report(
         else int(tabulate(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
         stages=summarize_spends(statement, measured=[item.marginal for item in measurements.items]),
-        precision=summarize_precision(intervals, measurements=measurements, total=total),
+        precision=precision,
         columns=columns,
         unmeasured=tuple(name for name in schema.variables if name not in measured),
         pairs=pairs,
         alone=alone,
         tree=list_tree([(*pair.columns[:2], pair.association) for pair in pairs if len(pair.columns) == 2]),
+        uses=None
+        if measurements.released_rows is not None
+        else judge_fitness(
+            [(column.name, column.comparison) for column in columns],
+            [(pair.columns, pair.comparison) for pair in pairs],
+            variables=tuple(schema.variables),
+            alone=alone,
+            margin=max((each.margin for each in precision[1:]), default=0.0),
+        ),
+        crosstabs=tuple(each for each in crosstabs if each is not None)[:MAX_CROSSTABS],
     )
 
 
@@ -246,7 +267,13 @@ def _summarize(
         ("column", columns),
         ("pair", pairs),
     )
-    lines = [
+    # What must not be done comes first.
+    lines = (
+        [f"In no measured pair: {_list_few(alone)}. Do not tabulate them against other columns."]
+        if pairs and alone
+        else []
+    )
+    lines += [
         f"Worst {kind}, {found[0].name}: {_describe_error(found[0].comparison)}."
         for kind, found in kinds
         if found
@@ -258,8 +285,6 @@ def _summarize(
             lines.append(f"Of {len(found)} measured {kind}s: {listed}.{_mean_likely_error(found)}")
     if not pairs:
         lines.append("No pair was measured: in the synthetic rows the columns are independent of each other.")
-    elif alone:
-        lines.append(f"In no measured pair: {_list_few(alone)}. Do not tabulate them against other columns.")
     return tuple(lines)
 
 

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from populace.core.errors import ResourceError
 from populace.release.folder.hidden_folder import hidden_folder
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+# Pixels of a chart on wide pages and on phones.
+PAGE_WIDTHS = {"wide": 760, "phone": 340}
 BUNDLE_CODE = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -46,6 +52,21 @@ def convert_errors(message: str) -> Iterator[None]:
         raise ResourceError(
             message, hint="free some memory and disk space, or install vl-convert-python again"
         ) from None
+
+
+def draw_for_page(chart: Callable[[int], dict[str, Any]]) -> Markup:
+    """Return a chart as SVG, drawn for wide pages and again for phones; `chart` takes the pixels there are."""
+    import vl_convert
+    from markupsafe import Markup
+
+    found = Markup("")
+    for name, width in PAGE_WIDTHS.items():
+        spec = chart(width)
+        fixed = spec | {"width": width - 10 if spec.get("width") == "container" else spec["width"]}
+        with convert_errors("the charts of the page could not be drawn."):
+            drawn: str = vl_convert.vegalite_to_svg(fixed)
+        found += Markup('<div class="{}">{}</div>').format(name, Markup(drawn))
+    return found
 
 
 def _cache_file(version: str) -> Path | None:

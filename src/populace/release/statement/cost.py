@@ -35,7 +35,7 @@ CountMechanism = DiscreteGaussian | DiscreteLaplace | ExponentialCount | Partiti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStage:
-    """Spends of one kind, one after the other, taken together: what, how far off, by which law, for what share."""
+    """Spends of one kind, one after the other, together: what, how far off, by which mechanism, for what share."""
 
     label: str
     noise: str
@@ -45,7 +45,7 @@ class BudgetStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Spends of one kind, with their laws and the cliques that their answers are about."""
+    """Spends of one kind, with their mechanisms and the cliques that their answers are about."""
 
     verb: str
     mechanisms: tuple[Mechanism, ...]
@@ -60,7 +60,7 @@ class _Group:
 
     @property
     def kind(self) -> tuple[str, str, frozenset[int]]:
-        """What spends have in common that are told together: verb, law's name and how many columns tables have."""
+        """What spends have in common that are shown together: verb, mechanism and how many columns tables have."""
         return self.verb, type(self.mechanisms[0]).__name__, frozenset(map(len, self.cliques))
 
     def joins(self, other: _Group) -> bool:
@@ -225,7 +225,7 @@ def _describe_choice(group: _Group, *, later: Sequence[_Group]) -> str:
 
 
 def _describe_mechanism(group: _Group) -> str:
-    """Return the law as the ledger tells it; of several, the least and the most noise."""
+    """Return the mechanism as the ledger has it; of several, the least and the most noise."""
     mechanisms = {
         mechanism: margin_of_error(mechanism)
         for mechanism in group.mechanisms

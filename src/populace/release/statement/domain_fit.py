@@ -21,7 +21,7 @@ from populace.schema.columns.range_columns import RangeColumn
 # it does, by `other`, by empty cells among the missing codes, or because values were learnt.
 MAX_UNEXPECTED_SHARE = 0.01
 MAX_EXPECTED_SHARE = 0.5
-# The chance, at most, that a release in which every column stays below these shares is told to exceed one.
+# The chance, at most, that a release in which every column stays below these shares is said to exceed one.
 MAX_FALSE_WARNING_RATE = 0.01
 
 
@@ -67,10 +67,10 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     """Return the columns of which, surely, more rows than their limit lie outside the domain, in the schema's order.
 
     Surely: with Bonferroni's correction over all columns and the number of rows, and with the tails of Laplace noise,
-    which are the heavier ones, a release that keeps all limits is told to break one with probability 1 % at most.
+    which are the heavier ones, a release that keeps all limits is said to break one with probability 1 % at most.
     """
     linked = measurements.schema.linked
-    # A column of linked tables is told of once: of the first member of each unit.
+    # A column of linked tables is named once: of the first member of each unit.
     later = (
         set().union(*(linked.names_at(place).values() for place in linked.places[1:])) if linked else set()
     )

@@ -31,9 +31,8 @@ class DomainLine(TypedDict):
 
 def list_domain_lines(schema: Schema) -> list[DomainLine]:
     """Return every released column with its domain, in order."""
-    return [
-        _domain_line(column, schema=schema, table=table) for table, column in list_released_columns(schema)
-    ]
+    every = list_released_columns(schema)
+    return [_domain_line(column, schema=schema, table=table) for table, column in every]
 
 
 def _domain_line(column: Column, *, schema: Schema, table: str | None) -> DomainLine:

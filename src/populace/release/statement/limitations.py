@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypedDict
 
-from populace.core.marginals import Clique
+from populace.core.marginals import Clique, Marginal
 from populace.core.spine import ROOT
-from populace.measurements.level_queries import describe_query, place_marginal
+from populace.measurements.level_queries import describe_linked_query, describe_query, place_marginal
 from populace.measurements.measurements import Measurements, describe_count
 from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
@@ -18,6 +19,8 @@ from populace.release.statement.domain_fit import find_out_of_domain
 from populace.release.statement.linked_statement import describe_linked_unit, list_released_columns
 from populace.release.statement.spine_fit import find_spine_mismatch
 from populace.schema.hints import quote_in_text
+from populace.schema.level_totals import describe_level_totals
+from populace.schema.linked.table_cells import MemberCells
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
@@ -40,14 +43,22 @@ def list_level_lines(measurements: Measurements) -> Iterator[LevelLine]:
     if geography is None:
         return
     placed = [(item, *place_marginal(item.marginal, geography)) for item in measurements.items]
+    describe = _query_names(measurements.schema)
     for number, name in enumerate(geography.spine.levels):
         here = [(item, marginal) for item, level, marginal in placed if level == number]
         yield LevelLine(
             level=name,
             units=geography.spine.units(number),
-            queries=[describe_query(marginal) for item, marginal in here if item.variance],
+            queries=list(dict.fromkeys(describe(marginal) for item, marginal in here if item.variance)),
             exact=any(not item.variance for item, _ in here),
         )
+
+
+def _query_names(schema: Schema) -> Callable[[Marginal], str]:
+    """Return how queries are told: those that are asked together of linked tables have one name."""
+    if schema.linked is None:
+        return describe_query
+    return partial(describe_linked_query, cells=MemberCells.of(schema), units=schema.linked.units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +126,9 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             else "A domain derived from the data would not be protected."
         )
     )
-    if schema.totals:
+    if schema.totals or schema.level_totals:
         by = [" × ".join(totals.clique) or "all rows" for totals in schema.totals]
+        by += [describe_level_totals(totals, layout=schema.layout) for totals in schema.level_totals]
         yield (
             f"Counts of {quote_in_text(by)} were declared public, and the rows follow them. If they were "
             "computed from these rows, they are not protected."
@@ -134,14 +146,7 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
             "where an estimate of it is released, that was paid for."
         )
-    if schema.linked is not None:
-        yield describe_linked_unit(schema.linked)
-    else:
-        yield (
-            _rows_per_unit(record.unit)
-            if schema.frequency is None
-            else _rows_of_units(record.unit, schema.frequency)
-        )
+    yield _rows_per_unit(record.unit) if schema.linked is None else describe_linked_unit(schema.linked)
     yield from answers.survey
     yield (
         "Statistical inference is not prevented: what holds for a group may be inferred about its members, whether or "
@@ -244,16 +249,13 @@ def _describe_counts(cliques: Sequence[Clique]) -> str:
     return f"the number of rows by {quote_in_text(by)}" if by else "the number of rows"
 
 
-def _rows_of_units(unit: PrivacyUnit, frequency: str) -> str:
-    """Say whom a row stands for, and what is trusted of it."""
-    return (
-        f"A row of the data stands for as many {plural_of(unit.word)} as “{frequency}” says; what is no whole number "
-        f"of 0 or more stands for none. That no {unit.word} is counted twice is trusted, not checked."
-    )
-
-
 def _rows_per_unit(unit: PrivacyUnit) -> str:
-    """Say what the guarantee protects; a unit called row is nobody in particular."""
+    """Say what the guarantee protects, and what is trusted of rows; a unit called row is nobody in particular."""
+    if unit.frequency is not None:
+        return (
+            f"A row of the data stands for as many {plural_of(unit.word)} as “{unit.frequency}” says; what is no whole "
+            f"number of 0 or more stands for none. That no {unit.word} is counted twice is trusted, not checked."
+        )
     if unit.id is None and unit.name == "row":
         return "Rows are protected one by one: a person with several rows is protected less."
     if unit.id is None:

@@ -10,12 +10,13 @@ import math
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
-from populace.core.number_format import format_exact
+from populace.core.number_format import format_exact, format_percent
 from populace.core.spine import ROOT
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.row_selection import (
+    MIN_COMMON_SHARE,
     ImplicatesLine,
     RowCountOrigin,
     RowSelection,
@@ -23,7 +24,6 @@ from populace.release.row_selection import (
     describe_implicates,
     describe_selection,
     describe_total,
-    warn_of_rare_rows,
 )
 from populace.release.statement.domain_lines import DomainLine, list_domain_lines
 from populace.release.statement.limitations import (
@@ -55,8 +55,9 @@ RELEASE_FORMAT = 3
 REHEARSAL_STAMP = "REHEARSAL – noise was repeatable; not private"
 BY_DISTRIBUTION = (
     "ε was computed from the privacy loss distribution of the discrete Gaussian noise that was drawn, for a plan fixed "
-    "before the first answer. What the plan did not need was given back to the account."
+    "before the first answer."
 )
+GIVEN_BACK = " What the plan did not need was given back to the account."
 # Above this, or above a tenth of one row, δ is flagged.
 MAX_USUAL_DELTA = Fraction(1, 10**5)
 
@@ -89,7 +90,7 @@ class SpendLine(TypedDict):
 
 
 class DeltaParts(TypedDict):
-    """What δ is made of where a part of it was set aside, by the laws of the questions that took it; all adds up to δ.
+    """What δ is made of where a part of it was set aside, by mechanisms of questions that took it; all adds up to δ.
 
     `noise` is for noise. `keys` is for values and rows that one unit alone has, of which telling them took `keys_used`.
     `unused` was set aside, and then no question asked for it; it stays promised.
@@ -164,7 +165,7 @@ def compute_statement(
 
     The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`, and
     `answers` say what they were about.
-    How rows were drawn from the model afterwards is told beside it and has no price. `form` asks for the numbers of an
+    How rows were drawn from the model later is stated beside it and has no price. `form` asks for the numbers of an
     older format; words are always those of today.
     """
     epsilon, delta = record.guarantee
@@ -173,8 +174,9 @@ def compute_statement(
     statement = Statement(
         format=f"populace statement {form}",
         stamp=REHEARSAL_STAMP if record.rehearsal else None,
-        epsilon=round_down_to_float(epsilon) if form == 1 else round_up_to_float(epsilon),
-        delta=round_down_to_float(delta) if form == 1 else round_up_to_float(delta),
+        # The first format rounded down.
+        epsilon=round_to_float(epsilon, up=form > 1),
+        delta=round_to_float(delta, up=form > 1),
         epsilon_exact=format_exact(epsilon),
         delta_exact=format_exact(delta),
         neighbours=record.unit.neighbours.value,
@@ -196,9 +198,10 @@ def compute_statement(
         spends=[_spend_line(charged, share=record.share(charged)) for charged in record.spends],
         used=UsedLine(
             currency=record.currency.value,
-            cap=str(record.cap),
+            # A run by distribution has no cap of its own in this currency: its prices add up to more than it promises.
+            cap=str(max(record.cap, record.used)),
             price=str(record.used),
-            share=float(record.used / record.cap),
+            share=float(record.used_share),
         ),
         domains=list_domain_lines(schema),
         rules=list_rules(schema),
@@ -222,10 +225,14 @@ def compute_statement(
         statement["within"] = record.unit.within
         statement["invariants"] = list(dict.fromkeys(totals.level for totals in record.invariants))
     if record.by_distribution:
-        statement["accounting"] = BY_DISTRIBUTION
+        statement["accounting"] = BY_DISTRIBUTION + (GIVEN_BACK if any(record.returned) else "")
     if selection is not None:
         statement["where"] = describe_selection(selection)
-        statement["warnings"] += warn_of_rare_rows(selection)
+        if selection.share < MIN_COMMON_SHARE:
+            statement["warnings"].append(
+                f"Rows where {selection.where} are only {format_percent(selection.share)} of the model's rows: what "
+                "they show may be mostly noise."
+            )
     if implicates > 1:
         statement["implicates"] = describe_implicates(implicates)
     if record.keys:
@@ -246,27 +253,15 @@ def _total_line(
     return TotalLine(rows=rows, origin=rows_from.value, text=text + note, column=counted)
 
 
-def round_up_to_float(value: Fraction) -> float:
-    """Return the float nearest to a number whose text, as JSON writes it, is not below the number.
+def round_to_float(value: Fraction, *, up: bool = True) -> float:
+    """Return the float nearest to a number whose text, as JSON writes it, is not below the number, or not above it.
 
-    >>> round_up_to_float(Fraction(1, 10)), round_up_to_float(Fraction(2, 3))
-    (0.1, 0.6666666666666667)
+    >>> round_to_float(Fraction(1, 10)), round_to_float(Fraction(2, 3)), round_to_float(Fraction(2, 3), up=False)
+    (0.1, 0.6666666666666667, 0.6666666666666666)
     """
-    number = float(value)
-    while Fraction(repr(number)) < value:
-        number = math.nextafter(number, math.inf)
-    return number
-
-
-def round_down_to_float(value: Fraction) -> float:
-    """Return the float nearest to a number whose text is not above the number, as the first format has ε and δ.
-
-    >>> round_down_to_float(Fraction(1, 10)), round_down_to_float(Fraction(2, 3))
-    (0.1, 0.6666666666666666)
-    """
-    number = float(value)
-    while Fraction(repr(number)) > value:
-        number = math.nextafter(number, 0.0)
+    number, sign = float(value), 1 if up else -1
+    while sign * Fraction(repr(number)) < sign * value:
+        number = math.nextafter(number, math.inf if up else 0.0)
     return number
 
 

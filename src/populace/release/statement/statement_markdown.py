@@ -11,9 +11,9 @@ from populace.measurements.exact_counts import describe_totals
 from populace.methods.registry import METHODS
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.cost import summarize_spends
-from populace.release.statement.domain_lines import DomainLine
 from populace.release.statement.limitations import plural_of
 from populace.release.statement.statement import Statement, describe_guarantee
+from populace.survey.claims.claims import CHECK_METHOD
 
 MAX_NAMES = 20
 MAX_RULES = 40
@@ -31,6 +31,9 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
     """
     estimated = statement["total"]["origin"] == RowCountOrigin.NONE.value
     answer = "sum, in multiples of the largest contribution of one row" if estimated else "count"
+    # The guarantee is for all that was booked, or for what a plan fixed in advance kept of it.
+    kept = statement.get("accounting")
+    accounting = f". {kept}" if kept else "; the guarantee above is for all of it."
     lines = [
         *([f"> **{statement['stamp']}**", ""] if statement["stamp"] else []),
         f"# Privacy statement: {_escape(statement['dataset'])}",
@@ -57,7 +60,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         "## Privacy budget",
         "",
         f"The whole budget was booked in the ledger before a row was read. Its questions used "
-        f"{format_percent(statement['used']['share'])} of it{_accounting(statement)} "
+        f"{format_percent(statement['used']['share'])} of it{accounting} "
         f"Noise is the 95 % margin of error of one {answer}; the noise distribution is in parentheses.",
         "",
         "| question | noise | share of the budget |",
@@ -93,6 +96,8 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
 
 def _accuracy(statement: Statement) -> str:
     """Return where the accuracy of what is released stands."""
+    if statement["method"] == CHECK_METHOD:
+        return "Precision of the answers: see the noise margin of each claim in checks.json."
     if statement["total"]["origin"] == RowCountOrigin.NONE.value:
         return (
             "Precision of the estimates: see the intervals in estimates.csv, and report.html, if it is there."
@@ -100,14 +105,6 @@ def _accuracy(statement: Statement) -> str:
     if "levels" in statement:
         return "Accuracy of the tables: see the margins of error in tables.parquet, and report.html, if it is there."
     return "Accuracy of the rows: see report.html, if it is there, and the intervals in measurements.parquet."
-
-
-def _describe_counted_units(statement: Statement) -> str:
-    """Return what the number of rows is a number of."""
-    total = statement["total"]
-    if "column" in total:
-        return f"{plural_of(statement['unit'])}, counted by “{total['column']}”"
-    return "synthetic rows"
 
 
 def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
@@ -126,17 +123,13 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
         known = statement["public"]
         yield "public table", f"{_escape(known['name'])} (SHA-256 `{_escape(known['digest'])}`)"
     if statement["total"]["origin"] != RowCountOrigin.NONE.value:
-        yield _escape(_describe_counted_units(statement)), _escape(_rows(statement))
+        column = statement["total"].get("column")
+        counted = f"{plural_of(statement['unit'])}, counted by “{column}”" if column else "synthetic rows"
+        yield _escape(counted), _escape(_rows(statement))
     if "where" in statement:
         yield "only rows where", _escape(statement["where"]["condition"])
     if "implicates" in statement:
         yield "implicates", f"{statement['implicates']['tables']} tables of so many rows each"
-
-
-def _accounting(statement: Statement) -> str:
-    """Return what the guarantee is for: all that was booked, or what a plan fixed in advance kept of it."""
-    kept = statement.get("accounting")
-    return f". {kept}" if kept else "; the guarantee above is for all of it."
 
 
 def _neighbours(statement: Statement) -> str:
@@ -155,16 +148,12 @@ def _domains(statement: Statement) -> Iterator[str]:
     """Yield a row for every origin and rule, with the columns that share them."""
     alike: dict[tuple[str, str], list[str]] = {}
     for line in statement["domains"]:
-        alike.setdefault((line["origin"], line["outside"]), []).append(_column_name(line))
+        table = f" ({line['table']})" if "table" in line else ""
+        alike.setdefault((line["origin"], line["outside"]), []).append(line["column"] + table)
     for (origin, outside), names in alike.items():
         shown = ", ".join(_escape(name) for name in names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         yield f"| {_ORIGINS[origin]} | {_escape(outside)} | {shown}{more} |"
-
-
-def _column_name(line: DomainLine) -> str:
-    """Return a column as readers find it: with its table, where there are two."""
-    return f"{line['column']} ({line['table']})" if "table" in line else line["column"]
 
 
 def _rules(rules: Sequence[str], *, held: str) -> list[str]:

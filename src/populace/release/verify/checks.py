@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from populace.core.errors import PopulaceError, ResourceError
-from populace.core.number_format import format_percent
+from populace.core.number_format import count_of, format_percent
 from populace.core.untrusted_files import altered_error, is_out_of_memory, out_of_memory_error
 from populace.privacy.ledger.run_record import RunRecord
 
@@ -111,6 +111,5 @@ def check_budget(record: RunRecord) -> str:
     record.check()
     if not record.finished:
         raise altered_error("the run was not closed: it could still spend")
-    return (
-        f"{len(record.spends)} spends come to {format_percent(float(record.used / record.cap))} of the budget"
-    )
+    used = format_percent(float(record.used_share))
+    return f"{count_of(len(record.spends), 'spend')}: {used} of the budget"

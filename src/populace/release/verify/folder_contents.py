@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from populace.core.marginals import Marginal
+from populace.core.number_format import count_of
 from populace.core.untrusted_files import altered_error, same_json, to_canonical_json
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.codebook import build_codebook
@@ -114,7 +115,7 @@ class FolderContents(ABC):
         expected = build_codebook(self.schema, statement=self.expected)
         if find_difference(self.codebook, expected, form=self.manifest.number) is not None:
             raise altered_error("the codebook does not say what its schema says")
-        return f"{len(self.schema.columns)} columns as the schema has them"
+        return f"{count_of(len(self.schema.columns), 'column')} as the schema has it"
 
     def check_report(self) -> str:
         """Build the report again, and compare it."""

@@ -31,6 +31,7 @@ from populace.release.manifest import (
     HIERARCHY_FILES,
     MANIFEST_FILE,
     OPTIONAL_FILES,
+    REQUIRED_CHECK_FILES,
     REQUIRED_ESTIMATE_FILES,
     REQUIRED_FILES,
     TABLE_FILES,
@@ -42,6 +43,7 @@ from populace.release.manifest import (
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import Statement, compute_statement
+from populace.release.table_files import encode_table
 from populace.release.verify.checks import (
     CheckOutcome,
     CheckResult,
@@ -94,7 +96,7 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
     outcomes = {check.name: check.passed for check in checks}
     return Verdict(
         checks=tuple(checks),
-        redrawn=None if manifest.estimated else outcomes.get("redrawn", False),
+        redrawn=None if manifest.rowless else outcomes.get("redrawn", False),
         booked=None if books is None else outcomes.get("ledger", False),
     )
 
@@ -108,6 +110,10 @@ def _check_contents(
         from populace.release.verify.verify_estimates import EstimateContents
 
         kind = EstimateContents
+    elif manifest.checked:
+        from populace.release.verify.verify_claims import ClaimContents
+
+        kind = ClaimContents
     loaded: list[FolderContents] = []
 
     def load() -> str:
@@ -198,13 +204,19 @@ class _SyntheticContents(FolderContents):
         items = self.measurements.items
         return {
             "tables": lambda: check_unit_tables(self.released, self.folder),
-            "noisy measurements": lambda: check_noisy_counts(self.released, self.folder, measurements=items),
+            "noisy measurements": lambda: check_noisy_counts(
+                self.released[0], self.folder, measurements=items
+            ),
         }
 
     @cached_property
-    def released(self) -> ReleasedHierarchy:
-        """The tables of a geography that follow from measurements and model."""
-        return ReleasedHierarchy.of(self.measurements, self.model)
+    def released(self) -> tuple[ReleasedHierarchy, ...]:
+        """The tables of a geography that follow from measurements and model; those of members follow from the rows."""
+        units = ReleasedHierarchy.of(self.measurements, self.model)
+        if self.schema.linked is None:
+            return (units,)
+        codes = encode_table(self.tables[0], schema=self.schema)
+        return units, ReleasedHierarchy.of_members(self.measurements, codes)
 
     @property
     def slow_checks(self) -> dict[str, tuple[Check, str]]:
@@ -212,8 +224,13 @@ class _SyntheticContents(FolderContents):
         fitted: dict[str, tuple[Check, str]] = {}
         if self.manifest.hierarchical:
             unfitted = "not fitted again: the integer tables may not be those of the measurements (--quick)"
-            fitted["fitted"] = (lambda: check_integer_tables(self.released, self.manifest), unfitted)
-        return {**fitted, "redrawn": (self.check_redrawn, skipped), **super().slow_checks}
+            fitted["fitted"] = (lambda: check_integer_tables(self.released[0], self.manifest), unfitted)
+
+        def redraw() -> str:
+            model = self.model.with_measurements(self.measurements)
+            return check_redrawn(self.tables, self.manifest, schema=self.schema, model=model)
+
+        return {**fitted, "redrawn": (redraw, skipped), **super().slow_checks}
 
     @cached_property
     def expected(self) -> Statement:
@@ -266,10 +283,6 @@ class _SyntheticContents(FolderContents):
         )
         return "schema → ledger entry → measurements → model → release"
 
-    def check_redrawn(self) -> str:
-        """Draw the rows again, and compare them."""
-        return check_redrawn(self.tables, self.manifest, schema=self.schema, model=self.model)
-
     def check_written(self) -> str:
         return check_rewritten(self.folder, self.manifest, texts=self.texts, write=self._write)
 
@@ -287,12 +300,6 @@ class _SyntheticContents(FolderContents):
             write_tables(table, [place / name for name in names], schema=self.schema)
 
     @property
-    def _seed(self) -> int:
-        if self.manifest.sampling_seed is None:
-            raise altered_error("the manifest has no seed of the rows")
-        return self.manifest.sampling_seed
-
-    @property
     def _expected_manifest(self) -> Manifest:
         """The manifest with everything that follows from the statement written anew."""
         statement = self.expected
@@ -302,7 +309,7 @@ class _SyntheticContents(FolderContents):
         linked = () if tables is None else (tables.units, tables.members)
         command = write_synth_command(
             statement,
-            seed=self._seed,
+            seed=self.manifest.seed,
             rows_asked=rows,
             table_format=Path(self.manifest.table_files[0][0]).suffix[1:],
             linked=linked,
@@ -316,7 +323,7 @@ class _SyntheticContents(FolderContents):
             synthetic=self.tables[0],
             measurements=self.measurements,
             model=self.model,
-            seed=self._seed,
+            seed=self.manifest.seed,
             rows_asked=self.manifest.rows_asked,
             selection=self.manifest.selection,
             further=tuple(self.tables[1:]),
@@ -326,7 +333,9 @@ class _SyntheticContents(FolderContents):
 def _check_files(folder: Path, manifest: Manifest) -> str:
     """Refuse a folder that lacks a file, holds one too many, or something else than a file."""
     listed, always, sometimes = set(manifest.files), set(REQUIRED_ESTIMATE_FILES), {REPORT_FILE}
-    if not manifest.estimated:
+    if manifest.checked:
+        always, sometimes = set(REQUIRED_CHECK_FILES), set()
+    elif not manifest.estimated:
         if not 1 <= manifest.implicates <= LIMITS.max_implicates:
             raise altered_error(
                 f"{manifest.implicates} implicates are more than a release can hold, or fewer"
@@ -352,7 +361,7 @@ def _check_files(folder: Path, manifest: Manifest) -> str:
     for name in sorted(present):
         check_regular(folder / name)
     alone = len(listed & set(TABLE_FILES)) == (0 if manifest.linked else 1)
-    if not manifest.estimated and not (manifest.table_files and alone):
+    if not manifest.rowless and not (manifest.table_files and alone):
         raise altered_error("there is not exactly one synthetic table")
     return f"{len(listed)} files, none missing, none added"
 

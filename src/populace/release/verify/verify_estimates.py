@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,10 @@ from populace.core.untrusted_files import (
     refuse_parse_errors,
     same_json,
 )
+from populace.measurements.measurements import AnswerRecord
 from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS, STEPS
 from populace.privacy.accounting.mechanisms import Mechanism, mechanism_from_json
+from populace.privacy.ledger.run_record import RunRecord
 from populace.release.estimates_bundle import Estimates
 from populace.release.manifest import Manifest, link_estimate_parents, write_estimate_command
 from populace.release.statement.statement import Statement
@@ -31,7 +34,7 @@ from populace.survey.survey_transcript import SurveyReplay
 # Two machines may differ in the last digits that they compute.
 RELATIVE_TOLERANCE = 1e-6
 
-# As the books have the questions of a transcript: the verb, and in how many steps one row is told.
+# As the books have the questions of a transcript: the verb, and in how many steps one row is expressed.
 _BOOKED = {
     "sum": ("measure", STEPS),
     "smooth": ("smooth", 1),
@@ -83,7 +86,7 @@ class EstimateContents(FolderContents):
             "parents": self.check_parents,
             "statement": lambda: self.check_statement(self._expected_manifest),
             "budget": lambda: check_budget(self.record),
-            "answers": lambda: _check_answers(self.found),
+            "answers": lambda: check_answers(self.record, self.found.transcript),
             "estimates": lambda: _check_recomputed(self.found, table=self.table),
             "codebook": self.check_codebook,
         }
@@ -127,19 +130,17 @@ class EstimateContents(FolderContents):
         )
 
 
-def _check_answers(found: Estimates) -> str:
+def check_answers(record: RunRecord, transcript: Sequence[AnswerRecord]) -> str:
     """Every answer was booked, with just its noise, and for as far as one unit moves it."""
-    unit = found.record.unit.marginal_l1
+    unit = record.unit.marginal_l1
     booked: Counter[tuple[str, int, Mechanism]] = Counter()
-    for charged in found.record.spends:
+    for charged in record.spends:
         spend = charged.spend
         if spend.l1 < spend.steps * unit:
-            raise altered_error(f"{spend} is booked for less than one {found.record.unit.name} can move")
+            raise altered_error(f"{spend} is booked for less than one {record.unit.name} can move")
         booked[spend.verb, spend.steps, spend.mechanism] += spend.answers
     try:
-        saved = Counter(
-            (*_BOOKED[each.verb], mechanism_from_json(each.mechanism)) for each in found.transcript
-        )
+        saved = Counter((*_BOOKED[each.verb], mechanism_from_json(each.mechanism)) for each in transcript)
     except (KeyError, TypeError, ValueError) as failure:
         raise altered_error("an answer has no noise distribution") from failure
     if saved != booked:
@@ -161,10 +162,11 @@ def _check_recomputed(found: Estimates, *, table: str) -> str:
 
 def _are_same(one: Estimate, other: Estimate) -> bool:
     second = other.to_json()
-    return all(_are_close(value, second[key]) for key, value in one.to_json().items())
+    return all(are_close(value, second[key]) for key, value in one.to_json().items())
 
 
-def _are_close(one: Any, other: Any) -> bool:
+def are_close(one: Any, other: Any) -> bool:
+    """Say whether two numbers agree but for their last digits, or two other values altogether."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=1e-12)
     return bool(one == other)

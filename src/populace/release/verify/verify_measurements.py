@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.errors import UsageError
 from populace.core.untrusted_files import altered_error, read_parquet
 from populace.inference.gls.count_intervals import intervals
 from populace.measurements.exact_counts import is_same_question, level_marginal
 from populace.measurements.measurements import Measurements
+from populace.methods.registry import find_method
 from populace.privacy.accounting.mechanisms import (
     WHOLE_ROWS,
     DiscreteGaussian,
@@ -22,7 +24,7 @@ from populace.privacy.accounting.mechanisms import (
     PartitionSelection,
 )
 from populace.privacy.ledger.exact_totals import ExactTotals
-from populace.privacy.ledger.run_record import RunRecord
+from populace.privacy.ledger.run_record import Adaptivity, RunRecord
 from populace.schema.columns.column import Origin
 from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.schema import Schema
@@ -42,6 +44,7 @@ def check_measurements_paid(measurements: Measurements) -> str:
         ):
             booked[spend.mechanism.variance] += spend.answers
     noisy = [item for item in measurements.items if item.variance]
+    check_plan(measurements)
     check_exact_totals(measurements)
     measured = Counter(item.variance for item in noisy)
     if measured - booked:
@@ -62,6 +65,21 @@ def check_measurements_paid(measurements: Measurements) -> str:
         raise altered_error("a row was told that is not above the threshold")
     rows = "" if released is None else f", {len(released.counts)} different rows"
     return f"{measurements.describe()}{rows}: all booked with their noise"
+
+
+def check_plan(measurements: Measurements) -> None:
+    """Refuse a run that is accounted as a plan fixed in advance by a method that chooses its questions as it goes."""
+    record = measurements.record
+    if record.plan is not Adaptivity.FIXED:
+        return
+    try:
+        fixed = find_method(record.method, schema=measurements.schema).fixed_plan
+    except UsageError:
+        fixed = False
+    if not fixed:
+        raise altered_error(
+            f"the run is booked as a plan fixed in advance, which the method {record.method!r} is not"
+        )
 
 
 def check_exact_totals(measurements: Measurements) -> None:

@@ -29,7 +29,7 @@ from populace.schema.columns.range_columns import StepColumn, numeric_special_co
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
 
-# A share is told to six digits, and two machines may sum it in another order.
+# A share is written to six digits, and two machines may sum it in another order.
 SHARE_TOLERANCE = 1e-4
 # The versions that decide which rows a seed draws.
 DECISIVE_VERSIONS = ("populace", "numpy", "python")
@@ -99,7 +99,7 @@ def describe_differences(manifest: Manifest) -> str:
         for name in DECISIVE_VERSIONS
         if manifest.versions[name] != mine[name]
     ]
-    if manifest.estimated:
+    if manifest.rowless:
         return "; ".join(drawn_again)
     if manifest.drawing != DRAWING_RULES:
         drawn_again.append(f"drawing rules {manifest.drawing or 'unknown'} instead of {DRAWING_RULES}")
@@ -112,20 +112,12 @@ def _find_differing(
     tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model
 ) -> Iterator[str]:
     """Yield the names of tables that are not what model and seed give."""
-    if manifest.sampling_seed is None:
-        raise altered_error("the manifest has no seed of the rows")
     given: ConditionalModel | None = None
     if manifest.selection is not None:
         where = RowFilter.of(manifest.selection.where, schema=schema)
         given = condition_model(model, where.rules, text=where.text)
-    drawn = draw_tables(
-        schema,
-        model,
-        given=given,
-        rows=tables[0].num_rows,
-        implicates=len(tables),
-        seed=manifest.sampling_seed,
-    )
+    rows = tables[0].num_rows
+    drawn = draw_tables(schema, model, given=given, rows=rows, implicates=len(tables), seed=manifest.seed)
     for name, table, again in zip(list_tables(manifest), tables, drawn, strict=True):
         if not again.table.equals(table):
             yield name

@@ -107,7 +107,12 @@ def to_texts(cells: Array) -> Array:
         return pc.take(to_texts(values), pa.array(places, mask=places < 0))
     cells = _encodable(cells)
     kind = cells.type
-    if _is_written(kind):
+    if (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+        or _is_large(kind)
+    ):
         # Files may hold bytes that are no text in columns of texts: Arrow does not look.
         return _decode_bytes(cells)
     if pa.types.is_floating(kind):
@@ -191,12 +196,6 @@ def _unwrap_type(values: Array) -> tuple[Array, Integers] | None:
 
 def _positions(indices: Array) -> Integers:
     return from_arrow(pc.fill_null(indices.cast(pa.int64()), -1))
-
-
-def _is_written(kind: pa.DataType) -> bool:
-    """Say whether cells of a type are texts, or bytes that may be texts."""
-    plain = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return bool(plain or _is_large(kind))
 
 
 def _is_large(kind: pa.DataType) -> bool:

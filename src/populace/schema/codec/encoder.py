@@ -26,20 +26,26 @@ from populace.schema.codec.datetime_codec import is_temporal_type, parse_tempora
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.columns.date_columns import TemporalColumn, TimeColumn
 from populace.schema.columns.numeric_columns import DecimalColumn
-from populace.schema.columns.range_columns import StepColumn, numeric_special_codes
+from populace.schema.columns.range_columns import OutOfRange, StepColumn, numeric_special_codes
 from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.exact_numbers import parse_number
 
 Codes = npt.NDArray[np.unsignedinteger[Any]]
 
 _NONE = -1
+_WHOLE_PATTERN = r"^([0-9]+)\.0+$"
 
 
 class Encoder:
-    """The texts and numbers that a column knows, as arrays; call it with a batch of values."""
+    """The texts and numbers that a column knows, as arrays; call it with a batch of values.
 
-    def __init__(self, column: Column) -> None:
+    With `names_units` the column holds ids: a text that is none, but a whole number with zeros behind its point, such
+    as 12.0, is the id 12.
+    """
+
+    def __init__(self, column: Column, *, names_units: bool = False) -> None:
         column = fill_unknown_domain(column)
+        self._names_units = names_units
         self._type = np.min_scalar_type(column.size - 1)
         self._other = column.other_code
         values = column.values if isinstance(column, CategoricalColumn) else ()
@@ -49,6 +55,7 @@ class Encoder:
         self._exact = _TextLookup(codes)
         spellings = _spellings(codes)
         self._loose = _TextLookup(spellings)
+        self._has_empty = "" in spellings
         self._empty = spellings.get("", column.other_code)
         self._bins = BinLookup(column) if isinstance(column, StepColumn | DecimalColumn) else None
 
@@ -67,12 +74,31 @@ class Encoder:
             self._type
         )[places]
 
+    def find_outside(self, values: Array, *, decimal: str = ".") -> npt.NDArray[np.bool_]:
+        """Say which values lie outside the domain: they get the code that is declared for everything else."""
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        empty = not self._has_empty
+        if self._bins is not None and self._bins.accepts_type(values.type):
+            found = self._bins.numbers(values, decimal=decimal)
+            return np.where(np.isnan(found), empty, self._bins.codes(found) == _NONE)
+        cells, places = find_distinct(values)
+        outside: npt.NDArray[np.bool_] = np.append(self._text_codes(cells, decimal=decimal) == _NONE, empty)[
+            places
+        ]
+        return outside
+
     def _text_codes(self, cells: Array, *, decimal: str) -> Integers:
         written = pc.fill_null(to_texts(cells), "")
         codes = self._exact(written)
         unknown = codes == _NONE
         if unknown.any():
             codes[unknown] = self._loose(trim_texts(written.filter(pa.array(unknown))))
+        unknown = codes == _NONE
+        if self._names_units and unknown.any():
+            strange = trim_texts(written.filter(pa.array(unknown)))
+            whole = pc.replace_substring_regex(strange, pattern=_WHOLE_PATTERN, replacement="\\1")
+            codes[unknown] = self._exact(whole)
         if self._bins is not None:
             unknown = codes == _NONE
             strange = written.filter(pa.array(unknown))
@@ -113,7 +139,9 @@ class BinLookup:
 
     def __init__(self, column: StepColumn | DecimalColumn) -> None:
         self._temporal = column if isinstance(column, TemporalColumn) else None
-        self._below, self._above = column.clamped_ends
+        # What lies below goes to the first code, and what lies above to the last one.
+        nearest = column.beyond is OutOfRange.NEAREST
+        self._below, self._above = (nearest or end for end in column.ends)
         self._whole = not isinstance(column, DecimalColumn)
         self._step: int | None = None
         if isinstance(column, DecimalColumn):

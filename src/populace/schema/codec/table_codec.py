@@ -54,7 +54,8 @@ class TableCodec:
 
     @cached_property
     def _encoders(self) -> dict[str, Encoder]:
-        return {name: Encoder(column) for name, column in self._columns.items()}
+        levels = () if self._geography is None else self._geography.levels
+        return {name: Encoder(column, names_units=name in levels) for name, column in self._columns.items()}
 
     @property
     def input_columns(self) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ class TableCodec:
 
         `decimal` is the mark that may stand in for the point in numbers written as text.
         """
-        return self.enforce(self._encode_cells(cells, decimal=decimal))
+        return self.enforce(self.encode_cells(cells, decimal=decimal))
 
     def enforce(self, codes: CodeArrays) -> dict[str, npt.NDArray[Any]]:
         """Return codes of rows that keep the schema's rules; a row that does is left as it is."""
@@ -87,18 +88,40 @@ class TableCodec:
 
     def count_violations(self, table: pa.Table) -> dict[str, int]:
         """Return for each rule and each function, in words, how many rows of a synthetic table break it."""
-        codes = self._encode_cells({name: table[name] for name in self._columns})
-        found: dict[str, int] = {}
+        codes = self.encode_cells({name: table[name] for name in self._columns})
+        derived = {
+            name: encode_values(self._schema.columns[name], table[name]) for name in self._layout.functions
+        }
+        return {text: int(broken.sum()) for text, broken in self.find_violations(codes, derived).items()}
+
+    def find_violations(self, codes: CodeArrays, derived: CodeArrays) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return for each rule and each function, in words, which rows break it.
+
+        `derived` are the codes that columns which follow from others have in the file; those it lacks are not checked.
+        """
+        found = {}
         if self._repair is not None:
-            for rule in self._schema.rules.rules:
-                found[rule.text] = int(self._repair.violates(codes, rule).sum())
-        for name, function in self._layout.functions.items():
+            found = {rule.text: self._repair.violates(codes, rule) for rule in self._schema.rules.rules}
+        for name, written in derived.items():
             view = self._layout.view(name)
-            written = encode_values(function.column, table[name])
-            found[function.text] = int((written != view.codes[_table_cells(view, codes)]).sum())
+            found[self._layout.functions[name].text] = written != view.codes[_table_cells(view, codes)]
         return found
 
-    def _encode_cells(self, cells: Mapping[str, Array], *, decimal: str = ".") -> dict[str, Codes]:
+    def join_columns(self, codes: CodeArrays) -> dict[str, npt.NDArray[Any]]:
+        """Return the codes of the columns that are read, from those of the variables."""
+        if self._geography is None:
+            return {name: join_variables(column, codes) for name, column in self._columns.items()}
+        levels = {name: self._geography.level_codes(name)[codes[GEOCODE]] for name in self._geography.levels}
+        return levels | {n: join_variables(c, codes) for n, c in self._columns.items() if n not in levels}
+
+    def find_outside(
+        self, cells: Mapping[str, Array], *, decimal: str = "."
+    ) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return for each column which cells lie outside its domain."""
+        return {name: e.find_outside(cells[name], decimal=decimal) for name, e in self._encoders.items()}
+
+    def encode_cells(self, cells: Mapping[str, Array], *, decimal: str = ".") -> dict[str, Codes]:
+        """Return the codes of the variables as the cells have them, whether or not they keep the rules."""
         codes: dict[str, Codes] = {}
         for name, encoder in self._encoders.items():
             codes |= split_variables(self._columns[name], encoder(cells[name], decimal=decimal))

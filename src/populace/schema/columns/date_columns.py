@@ -143,7 +143,7 @@ class TemporalColumn(StepColumn):
         if "y" in form.directives and not "1969" <= years[0] <= years[1] <= "2068":
             return False
         if form.resolution is not None and isinstance(self.starts, range):
-            # One bin has no width to be told: it ends where the range does.
+            # One bin has no width to be written: it ends where the range does.
             parts = (self.min, self.starts.step)[: len(self.starts)]
             return all(part * self.unit % form.resolution == 0 for part in parts)
         return all(form.seconds(form.text(start * self.unit)) == start * self.unit for start in self.starts)

@@ -65,13 +65,6 @@ class RangeColumn(Column):
         """Whether the first code is a bottom code, and the last one a top code."""
         return False, False
 
-    @property
-    def clamped_ends(self) -> tuple[bool, bool]:
-        """Whether what lies below goes to the first code, and what lies above to the last one."""
-        nearest = self.beyond is OutOfRange.NEAREST
-        bottom, top = self.ends
-        return nearest or bottom, nearest or top
-
     def value(self, text: str) -> Fraction | None:
         """Return the number that a text stands for in this column, or None."""
         return parse_number(text)

@@ -152,10 +152,10 @@ class _Parser:
         return None
 
     def _parse_or(self) -> syntax.Expression:
-        return self._parse_joined("or", self._parse_and, syntax.Or)
+        def parse_and() -> syntax.Expression:
+            return self._parse_joined("and", self._parse_part, syntax.And)
 
-    def _parse_and(self) -> syntax.Expression:
-        return self._parse_joined("and", self._parse_part, syntax.And)
+        return self._parse_joined("or", parse_and, syntax.Or)
 
     def _parse_joined(
         self, word: str, part: Callable[[], syntax.Expression], node: type[syntax.And | syntax.Or]

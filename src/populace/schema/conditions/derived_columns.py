@@ -125,19 +125,20 @@ def make_recode_table(function: DerivedColumn, *, sources: Sequence[RecodeTable]
 
 def broadcast_codes(views: Sequence[RecodeTable], variables: Clique) -> tuple[npt.NDArray[Any], ...]:
     """Return each view's codes, with an axis for each of the variables: of length 1 where it has no say."""
-    return tuple(_align_axes(view, variables) for view in views)
+    found = []
+    for view in views:
+        order = sorted(
+            range(len(view.variables)), key=[variables.index(name) for name in view.variables].__getitem__
+        )
+        sizes = dict(zip(view.variables, view.codes.shape, strict=True))
+        found.append(view.codes.transpose(order).reshape([sizes.get(name, 1) for name in variables]))
+    return tuple(found)
 
 
 def count_cells(views: Sequence[RecodeTable]) -> int:
     """Return the number of combinations of codes of the variables behind some views."""
     sizes = {n: s for view in views for n, s in zip(view.variables, view.codes.shape, strict=True)}
     return math.prod(sizes.values())
-
-
-def _align_axes(view: RecodeTable, variables: Clique) -> npt.NDArray[Any]:
-    order = sorted(range(len(view.variables)), key=lambda axis: variables.index(view.variables[axis]))
-    sizes = dict(zip(view.variables, view.codes.shape, strict=True))
-    return view.codes.transpose(order).reshape([sizes.get(name, 1) for name in variables])
 
 
 def _check_sources(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> None:
@@ -185,7 +186,11 @@ def _match_prefix(coarse: CategoricalColumn, text: str) -> str | None:
 def _apply_map(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tuple[Table, tuple[str, ...]]:
     """Return, for each combination of the sources' codes, the text that the map leads to."""
     coarse = function.column
-    _check_results(function)
+    if strange := sorted({text for text in function.map.values() if coarse.code(text) is None}):
+        raise SchemaError(
+            f"a map leads to {quote_names(strange)}, which is not a value of column {coarse.name!r}.",
+            hint="add it to the values, or correct the map",
+        )
     cellwise: dict[tuple[int, ...], dict[tuple[object, ...], str]] = {}
     for key, result in function.map.items():
         codes = [scale.code(text) for scale, text in zip(scales, key, strict=True)]
@@ -211,29 +216,12 @@ def _apply_map(function: DerivedColumn, scales: Sequence[CodeSemantics]) -> tupl
         count = math.prod(scale.published_count(code) for scale, code in zip(scales, cell, strict=True))
         values = set(found.values()) if len(found) == count else {*found.values(), other}
         if len(values) > 1:
-            raise _undecided_error(function, scales, cell)
+            both = zip(scales, cell, strict=True)
+            scale, code = next((scale, code) for scale, code in both if scale.published_count(code) != 1)
+            raise function.column.error(
+                f"does not follow from {scale.column.name!r}: "
+                f"values of its bin {scale.describe(code)} lead to different results.",
+                hint="give the bins edges where the result changes, and map every value of a bin",
+            )
         table[cell] = places[values.pop()]
     return table, results
-
-
-def _check_results(function: DerivedColumn) -> None:
-    coarse = function.column
-    strange = sorted({text for text in function.map.values() if coarse.code(text) is None})
-    if strange:
-        raise SchemaError(
-            f"a map leads to {quote_names(strange)}, which is not a value of column {coarse.name!r}.",
-            hint="add it to the values, or correct the map",
-        )
-
-
-def _undecided_error(
-    function: DerivedColumn, scales: Sequence[CodeSemantics], cell: Sequence[int]
-) -> SchemaError:
-    scale, code = next(
-        (scale, code) for scale, code in zip(scales, cell, strict=True) if scale.published_count(code) != 1
-    )
-    return function.column.error(
-        f"does not follow from {scale.column.name!r}: "
-        f"values of its bin {scale.describe(code)} lead to different results.",
-        hint="give the bins edges where the result changes, and map every value of a bin",
-    )

@@ -111,7 +111,9 @@ def _listed_column(section: CodebookSection, most: int) -> dict[str, Any]:
         # The specs know of a code that the codebook does not explain.
         codes[str(most).zfill(len(next(iter(codes))))] = ""
     labels = {code: label for code, label in codes.items() if label and label != code}
-    if not _counts(section):
+    # Codes are the numbers that they stand for: 017 is 17, with few exceptions such as 99 missing.
+    plain = sum(_says(code, label) for code, label in section.codes.items())
+    if 10 * plain < 7 * len(section.codes) or len(section.codes) <= 3:
         first = {"kind": "categorical", "type": "integer", "values": list(codes), "other": next(iter(codes))}
         return first | {"origin": "codebook", "labels": labels}
     missing = [code for code, label in codes.items() if not label or _NO_NUMBER.search(label)]
@@ -121,12 +123,6 @@ def _listed_column(section: CodebookSection, most: int) -> dict[str, Any]:
         keys["missing"] = missing
     words = {code: label for code, label in labels.items() if not _says(code, label)}
     return keys | {"other": str(min(numbers)), "origin": "codebook"} | ({"labels": words} if words else {})
-
-
-def _counts(section: CodebookSection) -> bool:
-    """Say whether codes are the numbers that they stand for: 017 is 17, with few exceptions such as 99 missing."""
-    plain = sum(_says(code, label) for code, label in section.codes.items())
-    return 10 * plain >= 7 * len(section.codes) and len(section.codes) > 3
 
 
 def _says(code: str, label: str) -> bool:

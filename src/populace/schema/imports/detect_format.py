@@ -1,4 +1,4 @@
-"""Which format a file has, told by what is in it."""
+"""Which format a file has, found by what is in it."""
 
 from __future__ import annotations
 

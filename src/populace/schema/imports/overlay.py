@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from populace.core.errors import SchemaError
-from populace.schema.bounded_parsing import parse_toml
 from populace.schema.conditions.value_maps import read_map
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
 from populace.schema.imports.detect_format import read_text
 from populace.schema.imports.round_bins import lowest_number
 from populace.schema.imports.schema_document import Keys, SchemaDocument
-from populace.schema.toml_table import TomlTable, suggest_toml_fix
+from populace.schema.toml_table import TomlTable, read_toml_table
 
 PACKAGED = Path(__file__).resolve().parents[1] / "overlays"
 
@@ -54,7 +53,14 @@ def lay_over(document: SchemaDocument, name: str) -> SchemaDocument:
         base = columns.get(column, {})
         columns[column] = _merge_keys(base, keys)
         if base and "other" not in keys and columns[column].get("other") != base.get("other"):
-            moved += _remark_on_other(column, columns[column])
+            # Its `other` has moved into its domain.
+            over, other = columns[column], columns[column]["other"]
+            label = over.get("labels", {}).get(other)
+            if other not in map(str, over.get("missing", ())):
+                moved.append(
+                    f"in {column!r} everything unknown now becomes {other!r}{f' ({label})' if label else ''}; set "
+                    "other = … in the overlay to choose"
+                )
     return replace(
         document,
         remarks=(*document.remarks, *moved),
@@ -94,70 +100,41 @@ def _read_overlay(name: str) -> SchemaDocument:
 
 
 def _parse_overlay(text: str, *, name: str, folder: Path) -> SchemaDocument:
-    try:
-        content = _with_exact_numbers(parse_toml(text))
-    except ValueError as error:
-        raise SchemaError(
-            f"overlay {name!r} is not valid TOML: {error}.",
-            hint=suggest_toml_fix(text, error) or "write it as a schema is written",
-        ) from None
-    for key in content:
-        if key not in _TABLES:
-            raise SchemaError(
-                f"overlay {name!r}: unknown table {key!r}.",
-                hint=suggest(key, _TABLES, otherwise="allowed here: " + ", ".join(_TABLES)),
-            )
-    columns = {
-        column: _with_map(
-            _mapping(keys, name=name), place=f"overlay {name!r}, column {column!r}", folder=folder
-        )
-        for column, keys in _mapping(content.get("columns", {}), name=name).items()
-    }
+    place = f"overlay {name!r}"
+    document = read_toml_table(text, name=place, hint="write it as a schema is written", refuse=SchemaError)
+    document.allow(_TABLES)
+    columns = document.table("columns", place=f"{place} [columns.NAME]")
+    tables = {column: columns.table(column, place=f"{place}, column {column!r}") for column in columns.items}
     return SchemaDocument(
-        table=_mapping(content.get("table", {}), name=name),
-        columns=columns,
-        zeros=_entries(content, "zeros", name=name),
-        totals=_entries(content, "totals", name=name),
+        table=_with_exact_numbers(document.table("table", place=f"{place} [table]").items),
+        columns={column: _with_map(table, folder=folder) for column, table in tables.items()},
+        zeros=tuple(_with_exact_numbers(each.items) for each in document.tables("zeros")),
+        totals=tuple(_with_exact_numbers(each.items) for each in document.tables("totals")),
     )
-
-
-def _entries(content: Mapping[str, Any], key: str, *, name: str) -> tuple[Keys, ...]:
-    entries = content.get(key, [])
-    if not isinstance(entries, list):
-        raise SchemaError(f"overlay {name!r}: {key} is not a list of tables.", hint=f"write [[{key}]]")
-    return tuple(_mapping(entry, name=name) for entry in entries)
-
-
-def _mapping(value: Any, *, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise SchemaError(
-            f"overlay {name!r} holds a value where a table belongs.",
-            hint="write [columns.NAME], then key = value",
-        )
-    return value
 
 
 def _with_exact_numbers(value: Any) -> Any:
     """Return what TOML holds with exact numbers."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _with_exact_numbers(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_with_exact_numbers(inner) for inner in value]
     if isinstance(value, Decimal):
         found = to_fraction(value)
         if found is None:
-            raise ValueError("a number in it is not finite")
+            raise SchemaError("a number in an overlay is not finite.", hint="write plain numbers")
         return found
     return value
 
 
-def _with_map(keys: Keys, *, place: str, folder: Path) -> Keys:
+def _with_map(table: TomlTable, *, folder: Path) -> Keys:
     """Return the keys with the map of a function read from the file that they name, beside the overlay."""
+    keys: Keys = _with_exact_numbers(table.items)
     if not isinstance(keys.get("map"), str):
         return keys
     given = keys.get("function_of", ())
     sources = 1 if isinstance(given, str) else len(given) or 1
-    found = read_map(TomlTable(place, keys), sources=sources, folder=folder)
+    found = read_map(table, sources=sources, folder=folder)
     return {**keys, "map": {"|".join(key): value for key, value in found.items()}}
 
 
@@ -193,18 +170,6 @@ def _settle_other(keys: dict[str, Any], *, chosen: Keys) -> dict[str, Any]:
     elif ("min" in keys or "edges" in keys) and keys.get("other") not in missing:
         keys["other"] = lowest_number(keys)
     return keys
-
-
-def _remark_on_other(name: str, keys: Keys) -> list[str]:
-    """Return a remark on a column whose `other` has moved into its domain."""
-    other = keys["other"]
-    if other in {str(code) for code in keys.get("missing", ())}:
-        return []
-    label = keys.get("labels", {}).get(other)
-    words = f" ({label})" if label else ""
-    return [
-        f"in {name!r} everything unknown now becomes {other!r}{words}; set other = … in the overlay to choose"
-    ]
 
 
 def _drop_unknown_codes(keys: Mapping[str, Any], columns: Mapping[str, Keys]) -> Keys:

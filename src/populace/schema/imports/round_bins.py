@@ -28,7 +28,13 @@ def integer_bins(low: int, high: int, *, single: int = MAX_SINGLE_CODES) -> dict
     if high - low < single:
         return {"min": low, "max": high}
     if high - low <= MAX_EVEN_RANGE:
-        return {"min": low, "max": high, "width": _round_width(high - low)}
+        # The smallest of 1, 2, 5, 10, 20, 50 … that makes few enough bins.
+        widths = (step * int(10**power) for power in range(20) for step in (1, 2, 5))
+        return {
+            "min": low,
+            "max": high,
+            "width": next(each for each in widths if high - low <= _MAX_EVEN * each),
+        }
     return {"edges": [int(edge) for edge in round_edges(Fraction(low), Fraction(high), whole=True)]}
 
 
@@ -65,9 +71,3 @@ def lowest_number(keys: dict[str, Any]) -> str:
     ('0', '5')
     """
     return format_value(keys["min"] if "min" in keys else keys["edges"][0])
-
-
-def _round_width(span: int) -> int:
-    """Return the smallest of 1, 2, 5, 10, 20, 50 … that makes few enough bins."""
-    widths = (step * int(10**power) for power in range(20) for step in (1, 2, 5))
-    return next(width for width in widths if span <= _MAX_EVEN * width)

@@ -30,11 +30,6 @@ def read_linked_tables(
             "the schema has [columns] beside [tables].",
             hint="declare every column under its table: [tables.NAME.columns.COLUMN]",
         )
-    if beside := [key for key in ("geography", "invariants") if key in document]:
-        raise SchemaError(
-            f"the schema has {quote_names(beside)} beside [tables].",
-            hint="levels and exact totals are of one table: leave them out, or declare its columns under [columns]",
-        )
     tables = document.table("tables", place="[tables.NAME]")
     found = {name: tables.table(name, place=f"[tables.{format_key(name)}]") for name in tables.items}
     units = [name for name, each in found.items() if "of" not in each]
@@ -135,7 +130,8 @@ def _read_unit(table: TomlTable, *, linked: LinkedTables) -> PrivacyUnit:
 def linked_unit_table(unit: PrivacyUnit) -> dict[str, TomlValue]:
     """Return the protected unit of linked tables as keys of `[table]`; the rest follows from the tables."""
     shown: dict[str, TomlValue] = {"unit": unit.name}
-    if unit.neighbours is not Neighbours.ADD_REMOVE:
+    # The relation to tables with the same exact totals follows from these.
+    if unit.neighbours not in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_WITHIN):
         shown["neighbours"] = unit.neighbours.value
     return shown
 

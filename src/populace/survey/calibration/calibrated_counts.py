@@ -205,7 +205,7 @@ class _CountAsking:
         )
 
     def _bin_totals(self) -> list[Fraction]:
-        """Return the population of each bin, as it is told the barrier."""
+        """Return the population of each bin, as the barrier gets it."""
         return [_round_exact(total) for total in self.sample.weights * self.sample.fitted.sample]
 
     def _weighted_question(self, count: Estimand, *, beta: Fraction) -> WeightedQuestion:

@@ -28,7 +28,7 @@ from populace.survey.smooth_questions import BaseWeights
 BIN_CHOICE_SHARE = Fraction(1, 20)
 # Of what a count takes, where it is one number: the table that tells its sampling error.
 SAMPLING_ERROR_SHARE = Fraction(1, 4)
-# In how many steps base weights of a design are told inside the barrier.
+# In how many steps base weights of a design are expressed inside the barrier.
 BASE_STEPS = 2**12
 # Below this there is no use in noise that must hide its own scale.
 MIN_SMOOTH_EPSILON = Fraction(1, 100)
@@ -58,9 +58,7 @@ class Calibration:
     method: CountMethod | None = None
 
     @classmethod
-    def of(
-        cls, design: Design, *, shrink: Fraction | None = None, method: CountMethod | None = None
-    ) -> Calibration:
+    def of(cls, design: Design) -> Calibration:
         """Return how a design weights its sample: by its totals, and by its own weights as base weights."""
         if design.clustered or design.replicates is not None:
             raise UsageError(
@@ -72,8 +70,7 @@ class Calibration:
             base = BaseWeights(
                 column=design.weights, unit=design.weight_bound / BASE_STEPS, largest=BASE_STEPS
             )
-        shrunk = design.shrink if shrink is None else shrink
-        return cls(controls=design.totals, base=base, shrink=shrunk, method=method)
+        return cls(controls=design.totals, base=base, shrink=design.shrink)
 
     @property
     def choices(self) -> tuple[ControlTotals, ...]:

@@ -116,7 +116,7 @@ def _rake_weights(start: Floats, cells: Ints, *, table: ContingencyTable) -> Flo
 def _make_perturbation(
     codes: Codes, *, measurements: Sequence[Measurement], domain: Domain, sample: float
 ) -> Callable[[np.random.Generator], Floats]:
-    """Return what draws a factor for each row that moves all measured tables as noise of the same laws would.
+    """Return what draws a factor for each row that moves all measured tables as noise of the same distributions would.
 
     Least squares joins tables that overlap, as it did when the rows were made: what it makes of noise alone is a move
     that all tables agree on.

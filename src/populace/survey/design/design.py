@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from populace.core.array_types import Floats, Ints
-from populace.core.errors import SchemaError
+from populace.core.errors import SchemaError, UsageError
 from populace.core.marginals import Clique
+from populace.schema.bounded_parsing import read_text_file
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
@@ -26,7 +27,7 @@ from populace.survey.design.design_parts import (
     MissingHandling,
     ReplicateDesign,
 )
-from populace.survey.design.design_reader import load_text, read_design
+from populace.survey.design.design_reader import read_design
 from populace.survey.sums import SumFactor
 
 _PLACE = "[design]"
@@ -82,7 +83,7 @@ class Design:
     @classmethod
     def load(cls, path: str | Path, *, schema: Schema) -> Design:
         """Read a design from a TOML file."""
-        text = load_text(path, what="design")
+        text = read_text_file(Path(path), what="design", refuse=UsageError)
         return cls(schema=schema, **read_design(text, schema=schema, name=repr(str(path))))
 
     @classmethod
@@ -168,8 +169,7 @@ class Design:
         """
         if self.fpc is None:
             return np.ones(len(self.strata_values))
-        known = np.array([float(each) for each in self._by_stratum(self.fpc)])
-        return np.clip(np.where(known > 1, 1 - sampled / np.maximum(known, 1), 1 - known), 0, 1)
+        return unsampled_fraction(self._by_stratum(self.fpc), sampled)
 
     def handling(self, column: str) -> MissingHandling:
         """Return what happens to rows where an answer is missing."""
@@ -317,11 +317,19 @@ class Design:
         ]
         declared += [] if self.population is None else [("population is", self.population)]
         if len({total for _, total in declared}) > 1:
-            totals = ", ".join(f"{name} {_format_total(total)}" for name, total in declared)
+            # With all their digits: what differs must be seen to differ.
+            shown = [(name, total if total.denominator == 1 else float(total)) for name, total in declared]
+            totals = ", ".join(f"{name} {total}" for name, total in shown)
             raise SchemaError(
                 f"public totals contradict each other: {totals}.",
                 hint="all of them count the same population: their sums must be equal",
             )
+
+
+def unsampled_fraction(known: Sequence[Fraction], sampled: Floats) -> Floats:
+    """Return the parts that were not drawn, of populations that are given as numbers or as shares drawn."""
+    sizes = np.array([float(each) for each in known])
+    return np.clip(np.where(sizes > 1, 1 - sampled / np.maximum(sizes, 1), 1 - sizes), 0, 1)
 
 
 def _design_error(text: str, *, hint: str) -> SchemaError:
@@ -342,11 +350,6 @@ def _parse_number(given: Any) -> Fraction:
             hint="give one number, or one for each stratum: { north = 40, south = 25 }; a column cannot be named",
         )
     return found
-
-
-def _format_total(total: Fraction) -> str:
-    """Return a number of people with all its digits: what differs must be seen to differ."""
-    return str(total) if total.denominator == 1 else f"{float(total)!r}"
 
 
 def _list_numbers(given: ByStratum | None) -> tuple[Fraction, ...]:

@@ -46,7 +46,7 @@ class ReplicateType(StrEnum):
 
 
 class ReplicateCentre(StrEnum):
-    """From what replicates are told apart: from their own mean, or from the estimate itself (R's mse)."""
+    """From what the distances of replicates are taken: from their own mean, or from the estimate itself (R's mse)."""
 
     MEAN = "mean"
     ESTIMATE = "estimate"

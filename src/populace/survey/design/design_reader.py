@@ -6,24 +6,22 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.errors import ResourceError, SchemaError, UsageError
+from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
 from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
-from populace.schema.bounded_parsing import parse_toml
 from populace.schema.conditions.code_semantics import CodeSemantics
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
-from populace.schema.toml_table import TomlTable, toml_text
+from populace.schema.toml_table import TomlTable, read_toml_table, toml_text
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design_parts import (
     ByStratum,
@@ -44,36 +42,20 @@ _KEYS = (
     "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
     "replicates", "max_design_effect", "population", "sampling", "shrink",
 )  # fmt: skip
+DESIGN_TABLES = ("design", "missing", "totals")
 _RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
 _SAMPLING_DESIGNS = {each.name.lower(): each for each in SamplingDesign}
 
 
-def load_text(path: str | Path, *, what: str) -> str:
-    """Return the text of a design or of queries."""
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise UsageError(f"there is no {what} file {str(path)!r}.", hint="check the path") from None
-    except (IsADirectoryError, UnicodeDecodeError, ValueError):
-        raise UsageError(f"{str(path)!r} is no {what} file.", hint="name a file of UTF-8 text") from None
-    except OSError as error:
-        raise ResourceError(
-            f"the {what} file {str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None
-
-
-def load_toml(text: str, *, name: str, hint: str) -> TomlTable:
-    """Return a TOML text as a table; numbers stay exact."""
-    try:
-        return TomlTable(name, parse_toml(text))
-    except ValueError as error:
-        raise UsageError(f"{name} is not valid TOML: {error}.", hint=hint) from None
-
-
 def read_design(text: str, *, schema: Schema, name: str) -> dict[str, Any]:
     """Return the fields of the design that a TOML text declares, but for the schema."""
-    document = load_toml(text, name=name, hint='write texts in quotes, as in [design] and weights = "WEIGHT"')
-    document.allow(("design", "missing", "totals"))
+    hint = 'write texts in quotes, as in [design] and weights = "WEIGHT"'
+    return read_design_tables(read_toml_table(text, name=name, hint=hint), schema=schema)
+
+
+def read_design_tables(document: TomlTable, *, schema: Schema) -> dict[str, Any]:
+    """Return the fields of the design that the tables `design`, `missing` and `totals` declare."""
+    document.allow(DESIGN_TABLES)
     table = document.table("design", place="[design]")
     for old, key in _RENAMED.items():
         if old in table:
@@ -97,16 +79,8 @@ def read_design(text: str, *, schema: Schema, name: str) -> dict[str, Any]:
         "sampling": _read_sampling(table) if "sampling" in table else None,
         "missing": {column: _read_missing(missing, column) for column in missing.items},
         "shrink": table.number("shrink") or Fraction(0),
-        "totals": tuple(_read_control(each, schema) for each in list_tables(document, "totals")),
+        "totals": tuple(_read_control(each, schema) for each in document.tables("totals")),
     }
-
-
-def list_tables(document: TomlTable, key: str) -> list[TomlTable]:
-    """Return the tables of a list, with their places for messages."""
-    value = document.items.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
-        raise SchemaError(f"{key} is not a list of tables.", hint=f"write [[{key}]] on a line of its own")
-    return [TomlTable(f"[[{key}]] {number}", each) for number, each in enumerate(value, start=1)]
 
 
 def _read_by_stratum(table: TomlTable, key: str) -> ByStratum | None:
@@ -177,7 +151,7 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
             f"{table.place} is by no column, or by one twice.", hint='write by = ["AGE", "SEX"]'
         )
     scales = {name: columns.scale(schema, name, place=table.place) for name in names}
-    groupings = _read_groupings(table, scales)
+    groupings = read_groupings(table, scales)
     groups = {
         name: groupings[name].groups if name in groupings else tuple(range(scales[name].size))
         for name in names
@@ -190,7 +164,7 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
         )
     binnings = [
         _read_binning(TomlTable(f"{table.place} bins {number}", each.items), groups, scales)
-        for number, each in enumerate(list_tables(table, "bins"), start=1)
+        for number, each in enumerate(table.tables("bins"), start=1)
     ]
     alone = Binning(name="alone", bins=tuple((cell,) for cell in range(cells)))
     return ControlTotals(
@@ -200,7 +174,7 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
     )
 
 
-def _read_groupings(table: TomlTable, scales: Scales) -> dict[str, Grouping]:
+def read_groupings(table: TomlTable, scales: Scales) -> dict[str, Grouping]:
     """Return the groups of columns that `edges`, `widths` or `join` of a table give."""
     found: dict[str, Grouping] = {}
     for key in ("edges", "widths", "join"):
@@ -216,15 +190,9 @@ def _read_groupings(table: TomlTable, scales: Scales) -> dict[str, Grouping]:
             elif key == "widths":
                 found[name] = columns.wide(scales[name], given.number(name) or Fraction(0), place=given.place)
             else:
-                found[name] = columns.join_values(scales[name], _read_groups(given, name), place=given.place)
+                groups = given.lists(name, hint='write [["a", "b"], ["c"]]')
+                found[name] = columns.join_values(scales[name], groups, place=given.place)
     return found
-
-
-def _read_groups(table: TomlTable, name: str) -> list[tuple[str, ...]]:
-    groups = table.items[name]
-    if not isinstance(groups, list) or not all(isinstance(group, list) for group in groups):
-        raise SchemaError(f"{table.place}: {name} is not a list of lists.", hint='write [["a", "b"], ["c"]]')
-    return [TomlTable(table.place, {name: group}).texts(name) for group in groups]
 
 
 def _read_populations(table: TomlTable, groups: Groups, scales: Scales) -> npt.NDArray[np.object_]:
@@ -286,7 +254,7 @@ def _read_counts(table: TomlTable, clique: tuple[str, ...]) -> list[tuple[tuple[
 def _read_binning(table: TomlTable, groups: Groups, scales: Scales) -> Binning:
     """Return the bins of a coarser grouping of columns: it joins cells, and never cuts one."""
     table.allow(("name", "edges", "widths", "join"))
-    coarse = _read_groupings(table, scales)
+    coarse = read_groupings(table, scales)
     maps = []
     for name, fine in groups.items():
         own: dict[int, int] = {}

@@ -101,18 +101,14 @@ def cut(found: CodeSemantics, starts: Sequence[Fraction], *, place: str) -> Grou
             hint="let the first edge be the lowest value, so that every row has a group",
         )
     if torn := sorted(set(starts[1:]) - set(first)):
+        near = [value for value in first if value < torn[0]][-1:]
+        near += [value for value in first if value > torn[0]][:1]
+        starts_near = " or ".join(f"{float(value):g}" for value in near)
         raise SchemaError(
             f"{place}: {float(torn[0]):g} is not where a value or bin of column {name!r} begins.",
-            hint=f"cut where its bins do, {_nearest(torn[0], first)}, or give the column edges of which it is one",
+            hint=f"cut where its bins do, such as {starts_near}, or give the column edges of which it is one",
         )
     return _group_levels(found, [bisect(starts, value) - 1 for value in first])
-
-
-def _nearest(edge: Fraction, first: Sequence[Fraction]) -> str:
-    """Say where the bins next to a number begin."""
-    below = [value for value in first if value < edge][-1:]
-    above = [value for value in first if value > edge][:1]
-    return "such as " + " or ".join(f"{float(value):g}" for value in below + above)
 
 
 def wide(found: CodeSemantics, width: Fraction, *, place: str) -> Grouping:

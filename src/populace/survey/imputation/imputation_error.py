@@ -78,7 +78,7 @@ class ImputationCells:
         # Moved by a little of the noise only: where it is large, it would be in there twice.
         noise = np.sum(self._variances(mean, moved), axis=0).std() / _JITTER_SCALE
         value = sum(float(each[0]) for each in self._variances(mean, None))
-        # Two digits: so many degrees make no difference, and their law is kept.
+        # Two digits: so many degrees make no difference, and their distribution is cached.
         degrees = float(f"{max(1.0, self.size - 1):.2g}")
         return SamplingVariance(value=value, degrees=degrees, noise=NoiseTerms(gaussian=float(noise) ** 2))
 

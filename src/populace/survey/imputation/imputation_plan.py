@@ -54,7 +54,7 @@ _EPSILON_MARGIN = Fraction(1, 2**15)
 
 @dataclass(frozen=True, kw_only=True)
 class ImputationPlan:
-    """What is wished for about one column with missing values; all wishes share what is asked about its cells.
+    """The estimands of one column with missing values; all share what is asked about its cells.
 
     A subpopulation must be made of whole cells of the matching columns. `population` is the public number of persons
     that the rows were drawn from, if they are a notable part of them.
@@ -107,7 +107,7 @@ class ImputationPlan:
 
     @cached_property
     def inside(self) -> tuple[Truth, ...]:
-        """The cells of each wish."""
+        """The cells of each estimand."""
         return tuple(
             cells_where(estimand.where, by=self.by, schema=self.schema) for estimand in self.estimands
         )
@@ -165,7 +165,7 @@ class ImputationPlan:
         return found
 
     def question(self, estimand: Estimand) -> ImputedQuestion:
-        """Return what is asked about filled rows for one wish: a sum, or how many there are."""
+        """Return what is asked about filled rows for one estimand: a sum, or how many there are."""
         return ImputedQuestion(
             statistic=ImputedStatistic.SUM if estimand.between is None else ImputedStatistic.FREQUENCY,
             donors=self.donors,

@@ -34,7 +34,7 @@ from populace.survey.variance.confidence_intervals import NoiseTerms, half_width
 from populace.survey.variance.linearization import NoisySum, ask_sums
 from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, distribution_draws
 
-# Answers are told in so many steps for what one row can add.
+# Answers are rounded to so many steps for what one row can add.
 _LATTICE_STEPS = 2**10
 
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from populace.core.errors import SchemaError, UsageError
 from populace.core.limits import LIMITS
+from populace.schema.bounded_parsing import read_text_file
 from populace.schema.conditions.condition_parser import condition_atoms, parse_condition
 from populace.schema.conditions.condition_parser import condition_columns as columns_in
 from populace.schema.conditions.syntax_tree import Missing
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
 from populace.schema.schema import Schema
-from populace.schema.toml_table import TomlTable
+from populace.schema.toml_table import TomlTable, read_toml_table
 from populace.survey.design import survey_columns as columns
-from populace.survey.design.design_reader import list_tables, load_text, load_toml
 
 _KEYS = ("name", "statistic", "column", "y", "p", "that", "where", "by", "low", "high", "share")
 
@@ -103,7 +103,7 @@ class Query:
         Those of `that` are among them, unless it asks itself whether they are missing.
         """
         asked = [name for name in (self.column, self.y) if name is not None]
-        return tuple(dict.fromkeys([*asked, *_columns_answered(self.that)]))
+        return tuple(dict.fromkeys([*asked, *list_answered_columns(self.that)]))
 
     @property
     def grouping_columns(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Query:
 
         Not those of which `where` asks itself whether they are missing.
         """
-        return tuple(dict.fromkeys([*_columns_answered(self.where), *self.by]))
+        return tuple(dict.fromkeys([*list_answered_columns(self.where), *self.by]))
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class Query:
             )
         for text in (self.where, self.that):
             if text is not None:
-                _check_condition(text, schema, place=self.place)
+                check_condition(text, schema, place=self.place)
 
     def _check_ends(self, schema: Schema) -> None:
         """Refuse ends that the schema does not reach: they would do nothing, and be taken for something."""
@@ -263,7 +263,8 @@ class Queries:
     @classmethod
     def load(cls, path: str | Path, *, schema: Schema) -> Queries:
         """Read queries from a TOML file."""
-        return cls._read(load_text(path, what="query"), schema=schema, name=repr(str(path)))
+        text = read_text_file(Path(path), what="query", refuse=UsageError)
+        return cls._read(text, schema=schema, name=repr(str(path)))
 
     @classmethod
     def parse(cls, text: str, *, schema: Schema) -> Queries:
@@ -273,9 +274,9 @@ class Queries:
     @classmethod
     def _read(cls, text: str, *, schema: Schema, name: str) -> Queries:
         hint = 'write [[query]] and, below it, statistic = "mean" and column = "INCOME"'
-        document = load_toml(text, name=name, hint=hint)
+        document = read_toml_table(text, name=name, hint=hint)
         document.allow(("query",))
-        return cls(schema=schema, queries=tuple(_read_query(each) for each in list_tables(document, "query")))
+        return cls(schema=schema, queries=tuple(read_query(each) for each in document.tables("query")))
 
     def __post_init__(self) -> None:
         if not isinstance(self.queries, list | tuple) or not all(isinstance(q, Query) for q in self.queries):
@@ -307,7 +308,8 @@ class Queries:
         return tuple(query.share / whole for query in self.queries)
 
 
-def _read_query(table: TomlTable) -> Query:
+def read_query(table: TomlTable) -> Query:
+    """Return the query that a table declares."""
     table.allow(_KEYS)
     if "statistic" not in table:
         raise SchemaError(
@@ -346,7 +348,7 @@ def _parse_statistic(given: object, *, place: str = "a query") -> Statistic:
     )
 
 
-def _columns_answered(condition: str | None) -> tuple[str, ...]:
+def list_answered_columns(condition: str | None) -> tuple[str, ...]:
     """Return the columns of a condition, but for those of which it asks whether they are missing."""
     if condition is None:
         return ()
@@ -355,7 +357,7 @@ def _columns_answered(condition: str | None) -> tuple[str, ...]:
     return tuple(name for name in columns_in(whole) if name not in about)
 
 
-def _check_condition(text: str, schema: Schema, *, place: str) -> None:
+def check_condition(text: str, schema: Schema, *, place: str) -> None:
     """Refuse a condition that names no column, or that no row can meet whatever it holds."""
     condition = schema.layout.condition(parse_condition(text), place=place)
     sizes = [schema.variables[name].size for name in condition.variables]

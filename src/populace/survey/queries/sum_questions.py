@@ -43,7 +43,7 @@ ROWS_BESIDE_UNITS_SHARE = Fraction(3, 20)
 ROWS_SHARE = Fraction(1, 4)
 # The number of rows is needed to two digits, sums to more.
 ROW_COUNT_PART = Fraction(1, 8)
-# Parts of the bin that holds a quantile are told in so many steps: two machines then ask the same.
+# Parts of the bin that holds a quantile are rounded to so many steps: two machines then ask the same.
 BIN_PARTS = 64
 # Squares of statistics with more terms than these are too many to be worth their noise beside psus.
 MAX_SQUARED_TERMS = 2

@@ -3,7 +3,7 @@
 Rubin's rules are made for tables that differ by all that is not known. Synthetic tables of one run come from one noisy
 model: they differ by how rows were drawn and by nothing else, and neither the noise nor the sample shows in how far
 they are apart. So the noise is either added as a variance of its own, or put into the tables: each is drawn from
-answers to which noise of the same law was added once more, and then Rubin's rules hold.
+answers to which noise of the same distribution was added once more, and then Rubin's rules hold.
 """
 
 from __future__ import annotations

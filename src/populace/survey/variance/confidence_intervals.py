@@ -1,8 +1,8 @@
 """Intervals that hold sampling error, imputation error and privacy noise together.
 
-The sampling variance is itself an estimate: it rests on few clusters, and it is told with noise. Given its noisy value,
+The sampling variance is itself an estimate: it rests on few clusters, measured with noise. Given its noisy value,
 what it may be is drawn from its own distribution (variances are positive, so values that noise alone explains are cut
-off), an error is drawn for each, and noise of the published laws is added. The interval is the middle 95 % of such
+off), an error is drawn for each, and noise of the published kinds is added. The interval is the middle 95 % of such
 errors. Draws are evenly spread over each distribution and put together in a fixed order, so the same answers
 always give the same interval.
 """
@@ -22,7 +22,7 @@ from populace.privacy.accounting.mechanisms import DiscreteLaplace, Noise
 
 LEVEL = 0.95
 DRAWS = 1 << 12
-# Laplace terms beyond these are told by their variance alone: many small ones add up to a Gaussian.
+# Laplace terms beyond these enter by their variance alone: many small ones add up to a Gaussian.
 MAX_LAPLACE_TERMS = 6
 # With fewer draws than these left, the noise says nothing about a variance but its size.
 MIN_DRAWS = 1 << 7
@@ -48,7 +48,7 @@ class NoiseTerms:
 
     @classmethod
     def of(cls, mechanism: Noise, *, weights: npt.ArrayLike) -> NoiseTerms:
-        """Return the noise of a weighted sum of answers that all have noise of one law."""
+        """Return the noise of a weighted sum of answers that all have noise of one distribution."""
         sizes = np.abs(np.asarray(weights, dtype=np.float64).ravel())
         if isinstance(mechanism, DiscreteLaplace) and mechanism.scale > 1:
             # From here on the steps of integer noise are too fine to see.
@@ -174,10 +174,17 @@ def errors_in_margin(degrees: float) -> float:
     return float(special.stdtrit(degrees, (1 + LEVEL) / 2))
 
 
-def half_width(spread: SamplingVariance | None, *, noise: NoiseTerms, other: Floats | None = None) -> float:
+def half_width(
+    spread: SamplingVariance | None,
+    *,
+    noise: NoiseTerms,
+    other: Floats | None = None,
+    level: float = LEVEL,
+) -> float:
     """Return the margin of error: how far the truth is from an estimate at most, in 95 % of all cases.
 
-    `other` are draws of noise of another distribution. Without a spread there is no sampling error.
+    `other` are draws of noise of another distribution, and `level` is a part of the cases other than 95 %. Without a
+    spread there is no sampling error.
 
     >>> few = SamplingVariance(value=1.0, degrees=5)
     >>> [round(half_width(each, noise=NoiseTerms()), 2) for each in (few, SamplingVariance(value=1.0, degrees=1e6))]
@@ -189,19 +196,21 @@ def half_width(spread: SamplingVariance | None, *, noise: NoiseTerms, other: Flo
     variance = noise.normal_variance + (np.zeros(1) if spread is None else spread.draws())
     deviation = np.sqrt(variance)
     return (
-        _solve_half_width(shift, deviation) if deviation.any() else float(np.quantile(np.abs(shift), LEVEL))
+        _solve_half_width(shift, deviation, level=level)
+        if deviation.any()
+        else float(np.quantile(np.abs(shift), level))
     )
 
 
-def _solve_half_width(shift: Floats, deviation: Floats) -> float:
-    """Return the q for which |shift + deviation·Z| ≤ q in 95 % of all cases, Z standard normal."""
+def _solve_half_width(shift: Floats, deviation: Floats, *, level: float) -> float:
+    """Return the q for which |shift + deviation·Z| ≤ q in a part of all cases, Z standard normal."""
     deviation = np.maximum(deviation, deviation.max() * 1e-9)
-    far = float(np.abs(shift).max() + deviation.max() * special.ndtri((1 + LEVEL) / 2))
+    far = float(np.abs(shift).max() + deviation.max() * special.ndtri((1 + level) / 2))
     low, high = 0.0, far
     found = min(1.96 * math.sqrt(float((shift**2).mean() + (deviation**2).mean())), far)
     for _ in range(60):
         above, below = (found - shift) / deviation, (found + shift) / deviation
-        missed = float((special.ndtr(above) - special.ndtr(-below)).mean()) - LEVEL
+        missed = float((special.ndtr(above) - special.ndtr(-below)).mean()) - level
         low, high = (found, high) if missed < 0 else (low, found)
         density = (np.exp(-(above**2) / 2) + np.exp(-(below**2) / 2)) / deviation
         slope = float(density.mean()) / math.sqrt(2 * math.pi)

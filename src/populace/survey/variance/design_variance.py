@@ -37,7 +37,7 @@ class StratumFactors:
 
     @classmethod
     def of(cls, design: Design, *, sizes: Floats | None = None) -> StratumFactors:
-        """Return the strata of a design; `sizes` are told where rows are drawn directly."""
+        """Return the strata of a design; `sizes` are given where rows are drawn directly."""
         count = len(design.strata_values)
         if sizes is None:
             sizes = np.bincount(design.stratum, minlength=count).astype(np.float64)
@@ -50,7 +50,7 @@ class StratumFactors:
 
     @property
     def apart(self) -> Truth:
-        """Which strata are told from 0, not from their own mean."""
+        """Which strata are compared with 0, not from their own mean."""
         return (self.sizes <= 1) & (self.lonely is LonelyPsu.ADJUST)
 
     @property

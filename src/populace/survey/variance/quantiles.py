@@ -44,7 +44,10 @@ class QuantileBins:
                 hint="ask for quantiles of a column of numbers that is not split",
             )
         low, high = query.span(column.name, schema)
-        ends = [_code_bounds(column, level) for level in range(column.levels)]
+        # A whole number stands for all that round to it.
+        half = Fraction(1, 2) if isinstance(column, IntegerColumn) else Fraction(0)
+        bounds = [column.bounds(level) for level in range(column.levels)]
+        ends = [(first - half, last + half) for first, last in bounds]
         own = [level for level, (first, last) in enumerate(ends) if last > low and first < high]
         starts = own[:: math.ceil(len(own) / MAX_QUANTILE_BINS)]
         groups = np.searchsorted(starts, range(column.levels), side="right") - 1
@@ -116,10 +119,3 @@ def _monotone_shares(counts: Floats) -> Floats:
     climbed = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
     climbed = (np.maximum.accumulate(climbed) + np.minimum.accumulate(climbed[::-1])[::-1]) / 2
     return np.clip(climbed, 0, 1)
-
-
-def _code_bounds(column: IntegerColumn | DecimalColumn, level: int) -> tuple[Fraction, Fraction]:
-    """Return from where to where a code goes; a whole number stands for all that round to it."""
-    first, last = column.bounds(level)
-    half = Fraction(1, 2) if isinstance(column, IntegerColumn) else Fraction(0)
-    return first - half, last + half

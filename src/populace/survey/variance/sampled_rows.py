@@ -18,7 +18,7 @@ from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.hints import quote_names
 from populace.survey.design import survey_columns as columns
-from populace.survey.design.design import Design
+from populace.survey.design.design import Design, unsampled_fraction
 from populace.survey.variance.design_variance import SampledUnits, StratumFactors, replicate_variance
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
@@ -89,14 +89,12 @@ class SampledRows:
             return None
         sizes = np.bincount(self.psu, minlength=len(design.psu_list)).astype(np.float64)
         given = design.fpc_within
-        known = np.array(
-            [float(given[psu.value] if isinstance(given, Mapping) else given) for psu in design.psu_list]
+        known = [given[psu.value] if isinstance(given, Mapping) else given for psu in design.psu_list]
+        strata = StratumFactors(
+            sizes=sizes, unsampled_fraction=unsampled_fraction(known, sizes), lonely=design.lonely
         )
-        unsampled_fraction = np.clip(np.where(known > 1, 1 - sizes / np.maximum(known, 1), 1 - known), 0, 1)
-        strata = StratumFactors(sizes=sizes, unsampled_fraction=unsampled_fraction, lonely=design.lonely)
-        return SampledUnits(stratum=self.psu, strata=strata), 1 - self.units.strata.unsampled_fraction[
-            design.stratum
-        ]
+        drawn = 1 - self.units.strata.unsampled_fraction[design.stratum]
+        return SampledUnits(stratum=self.psu, strata=strata), drawn
 
     @cached_property
     def degrees(self) -> float:

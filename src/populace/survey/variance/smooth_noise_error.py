@@ -4,7 +4,7 @@ The bound S is private, and so is the scale of the noise. What was paid for is a
 the same L₁, and noisy counts of complete and incomplete rows. Labels are hashes, so counts say how large L₁ is likely
 to be: a complete row serves the incomplete ones in k gaps before it, and L₁ is the most that any of them serves. In
 case that says too little, a part of what is thought beforehand is spread over all sizes, evenly by their logarithm.
-L₁ is drawn from what the noisy logarithm leaves of that, and for each L₁ a draw of the published law.
+L₁ is drawn from what the noisy logarithm leaves of that, and for each L₁ a draw of the published distribution.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def changed_rows_draws(
 
 
 def _prior(points: Floats, served: DonorLoad | None) -> Floats:
-    """Return how likely each interval between points is, before the size of the bound is heard."""
+    """Return how likely each interval between points is, before the size of the bound is known."""
     even: Floats = np.diff(points) / (points[-1] - points[0])
     if served is None:
         return even
@@ -112,7 +112,7 @@ def _prior(points: Floats, served: DonorLoad | None) -> Floats:
 
 @lru_cache(maxsize=64)
 def distribution_draws(mechanism: SmoothDistribution) -> Floats:
-    """Return evenly spread draws of a law of smooth noise, in floating point: for intervals, never for noise."""
+    """Return evenly spread draws of one kind of smooth noise, in floating point: for intervals, never for noise."""
     even = (np.arange(DRAWS) + 0.5) / DRAWS
     inside = np.abs(2 * even - 1)  # P[|X| ≤ x]
     found = np.sign(even - 0.5) * _tail_quantiles(mechanism, 1 - inside)
@@ -130,7 +130,7 @@ def _tail_quantiles(mechanism: SmoothDistribution, two_sided_quantile: Floats) -
             degrees = float(mechanism.degrees)
             return math.sqrt(degrees) * _power_quantiles(2.0, (degrees + 1) / 2, two_sided_quantile)
         case PolyPlace() | LaplaceLogNormal():
-            # A table of some, by logarithms: these laws are told one probability at a time.
+            # A table of some, by logarithms: these have quantiles for one probability at a time.
             table = np.geomspace(two_sided_quantile.min(), two_sided_quantile.max(), 200)
             sizes = np.log([mechanism.two_sided_quantile(float(each)) for each in table])
             return np.exp(np.interp(np.log(two_sided_quantile), np.log(table), sizes))

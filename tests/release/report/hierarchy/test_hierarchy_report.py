@@ -17,15 +17,17 @@ import populace as pp
 from populace.core.marginals import Marginal
 from populace.measurements.measurements import Measurement, Measurements
 from populace.release.bundle import Release
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.report import render
-from populace.release.report.hierarchy.bias_charts import bias_against_truth
+from populace.release.report.hierarchy.bias_charts import asymmetry_chart
+from populace.release.report.hierarchy.hierarchy_document import HierarchyDocument, LevelBias
 from populace.release.report.hierarchy.hierarchy_report import (
     MAX_POINTS,
     MAX_RANKED,
     MAX_SAMPLED,
-    HierarchyDocument,
     build_hierarchy_report,
 )
+from populace.release.report.hierarchy.nonnegativity_bias import TRUE_CLASS_ENDS, classify_bias
 from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
 from populace.release.report.hierarchy.render_hierarchy import chart_specs, render_hierarchy_report
 from populace.release.report.render import embed_json, to_plain
@@ -89,13 +91,8 @@ def document(release: Release) -> HierarchyDocument:
     return describe(release)
 
 
-def describe(release: Release, **more: object) -> HierarchyDocument:
-    return build_hierarchy_report(
-        release.statement,
-        measurements=release.measurements,
-        model=release.model,
-        **more,  # type: ignore[arg-type]
-    )
+def describe(release: Release) -> HierarchyDocument:
+    return build_hierarchy_report(release.statement, measurements=release.measurements, model=release.model)
 
 
 @pytest.fixture
@@ -187,13 +184,16 @@ def test_shares_add_up_and_have_their_noise(release: Release, document: Hierarch
         assert each.deviation**2 == pytest.approx(float(item.variance))
 
 
-def test_impossible_results_are_counted(release: Release, document: HierarchyDocument) -> None:
+def test_impossible_results_are_counted(
+    release: Release, document: HierarchyDocument, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert [check.found for check in document.checks] == [0] * 5
     shown = PublishedHierarchy.of(release.measurements, model=release.model)
     wrong = [table.copy() for table in shown.tables]
     wrong[2][0, 0, 0] = -1
     wrong[0][0, 1, 1] += 1
-    found = describe(release, tables=wrong)
+    monkeypatch.setattr(ReleasedHierarchy, "published", tuple(wrong))
+    found = describe(release)
     assert [check.found for check in found.checks[:2]] == [1, 2]
     assert "negative counts (1)" in found.summary[-1]
     assert "✕" in render_hierarchy_report(found)
@@ -221,7 +221,7 @@ def test_rules_and_invariants_are_told_and_checked(tmp_path: Path) -> None:
     assert [(check.found, check.examined) for check in found.checks[2:4]] == [(0, 1), (0, 6)]
     page = render_hierarchy_report(found)
     assert "Published exactly (invariants): total of the whole table" in page
-    assert describe(release, tables=None).precision[-1].cells == 5
+    assert describe(release).precision[-1].cells == 5
 
 
 def test_the_report_knows_no_private_row(
@@ -237,7 +237,7 @@ def test_the_report_knows_no_private_row(
     )
     assert embed_json(to_plain(again)) == embed_json(to_plain(document))
     given = set(inspect.signature(build_hierarchy_report).parameters)
-    assert given == {"statement", "measurements", "model", "tables"}
+    assert given == {"statement", "measurements", "model", "members"}
 
 
 @pytest.mark.usefixtures("no_script")
@@ -257,9 +257,24 @@ def test_a_page_of_many_units_stays_small(tmp_path: Path) -> None:
 
 def test_every_chart_has_title_description_and_units(document: HierarchyDocument) -> None:
     specs = chart_specs(document)
-    truth, spec = bias_against_truth({"tract": np.array([1, 9])}, truth={"tract": np.array([0, 10])})
-    assert [each.asymmetry for each in truth[0].classes] == [1, -1]
-    assert set(specs) == {"precision", "user", "bias", "asymmetry", "budget", "errors", "ranked-1"}
+    classes = classify_bias(np.array([1.0, -1.0]), by=np.array([0.0, 10.0]), ends=TRUE_CLASS_ENDS)
+    assert [(each.label, each.mean, each.asymmetry) for each in classes] == [
+        ("0", 1, 1),
+        ("10 to 20", -1, -1),
+    ]
+    spec = asymmetry_chart([LevelBias(level="tract", classes=classes)], of="true")
+    drawn = {
+        "precision",
+        "user",
+        "producer",
+        "bias",
+        "asymmetry",
+        "simulated",
+        "budget",
+        "errors",
+        "ranked-1",
+    }
+    assert set(specs) == drawn
     for each in (*specs.values(), spec):
         assert each["title"]["text"]
         assert any(unit in each["description"] for unit in ("in people", "without unit"))

@@ -155,16 +155,18 @@ def conditional_shares(copula: GaussianCopula, *, groupings: Mapping[str, Groupi
 def _mixture_model(copula: GaussianCopula, probabilities: Mapping[str, Table], *, space: ModelSpace) -> Model:
     """Return the copula as a model in which every column follows from a hidden point."""
     hidden = unused_name("point", space.domain)
+    within = {}
+    for name, grouping in space.groupings.items():
+        shares, lookup = copula.shares[name], grouping.lookup
+        sums, even = np.bincount(lookup, weights=shares)[lookup], 1 / np.bincount(lookup)[lookup]
+        within[name] = np.divide(shares, sums, where=sums > 0, out=even)
     potentials: dict[Clique, Table] = {(name, hidden): np.log(table) for name, table in probabilities.items()}
     return Model(
         domain=space.domain,
         groupings=space.groupings,
         potentials=potentials,
         total=copula.total,
-        within={
-            name: _shares_in_groups(copula.shares[name], grouping)
-            for name, grouping in space.groupings.items()
-        },
+        within=within,
         hidden={hidden: len(next(iter(probabilities.values()))[0])},
         # Rows that have a target are fitted to all pairs of the model.
         targets={(name,): copula.total * table.mean(axis=1) for name, table in probabilities.items()},
@@ -267,12 +269,6 @@ def _group_neighbours(name: str, order: Order, shares: Floats, classes: Grouping
         parts = parts * classes.size + classes.lookup
     _, groups = np.unique(parts, return_inverse=True)
     return Grouping(name, tuple(groups.reshape(-1).tolist()))
-
-
-def _shares_in_groups(shares: Floats, grouping: Grouping) -> Floats:
-    sums = np.bincount(grouping.lookup, weights=shares)[grouping.lookup]
-    even_shares = 1 / np.bincount(grouping.lookup)[grouping.lookup]
-    return np.where(sums > 0, np.divide(shares, sums, where=sums > 0, out=np.zeros_like(shares)), even_shares)
 
 
 def _latent_points(covariance: Floats, *, count: int) -> Floats:

@@ -134,7 +134,13 @@ def nearest_correlation_matrix(matrix: Floats, *, weights: Floats) -> Floats:
         found = _project_correlation(last + scale * (matrix - last))
         if np.abs(found - last).max() < _CLOSE:
             break
-    return _raise_eigenvalues(found)
+    # Low eigenvalues that are left are raised, and the diagonal is scaled to ones.
+    values, vectors = np.linalg.eigh(found)
+    if values[0] < MIN_EIGENVALUE:
+        found = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
+    spread = np.sqrt(np.diag(found))
+    found = found / np.outer(spread, spread)
+    return np.asarray((found + found.T) / 2)
 
 
 def unique_variances(matrix: Floats) -> Floats:
@@ -162,13 +168,3 @@ def _project_correlation(matrix: Floats) -> Floats:
         found = (raised + raised.T) / 2
         np.fill_diagonal(found, 1.0)
     return found
-
-
-def _raise_eigenvalues(matrix: Floats) -> Floats:
-    """Return a matrix with its low eigenvalues raised, scaled to ones on its diagonal."""
-    values, vectors = np.linalg.eigh(matrix)
-    if values[0] < MIN_EIGENVALUE:
-        matrix = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
-    spread = np.sqrt(np.diag(matrix))
-    matrix = matrix / np.outer(spread, spread)
-    return np.asarray((matrix + matrix.T) / 2)

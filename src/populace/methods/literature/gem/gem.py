@@ -64,7 +64,7 @@ def measure_gem(oracle: Oracle, workload: Workload, progress: Progress) -> tuple
     if not asked:
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=GEM_CONFIG.column_share)
-    mixture = GemEstimator(ModelSpace.of(oracle).group(group_rare_codes(measured[1:], oracle=oracle)))
+    mixture = GemEstimator(ModelSpace.of(oracle.schema).group(group_rare_codes(measured[1:], oracle=oracle)))
     mixture.add(measured)
     mixture.refit()
     wanted = {c: w for c, w in workload_candidates(workload, domain=mixture.domain).items() if len(c) > 1}
@@ -105,7 +105,11 @@ class GemEstimator(RoundEstimate):
         self.total = self._estimate_total()
         self._trained = self._known.add_to_observations(self.observed, weight=_TOTALS_WEIGHT)
         if self._generator is None:
-            self._generator = GeneratorNetwork(self._columns(), components=self._max_components())
+            # As many components as a model under the rules and totals has room for.
+            component, layout = self._component_variable(1)
+            tree, domain = layout.tree(self._cliques(component))
+            most = max(1, min(MAX_COMPONENTS, MAX_MODEL_CELLS // tree.cells(domain)))
+            self._generator = GeneratorNetwork(self._columns(), components=most)
         self._generator.train([*self._answers(), *self._rule_tables()], rows=self.total, steps=steps)
         self._shares = self._generator.shares()
 
@@ -182,12 +186,6 @@ class GemEstimator(RoundEstimate):
             for rule in self._space.rules.rules
             if not rule.allowed.all()
         ]
-
-    def _max_components(self) -> int:
-        """Return how many components a model under the rules and totals has room for."""
-        component, potentials_layout = self._component_variable(1)
-        tree, domain = potentials_layout.tree(self._cliques(component))
-        return max(1, min(MAX_COMPONENTS, MAX_MODEL_CELLS // tree.cells(domain)))
 
     def _component_variable(self, components: int) -> tuple[str, RulePotentials]:
         """Return the name of a hidden variable for the components, and what finds where rules stand beside it."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from populace.core.array_types import Floats, Ints
 from populace.core.number_format import format_number, format_with_error
 from populace.release.report import charts
 from populace.release.report.charts import Spec
-from populace.release.report.hierarchy.hierarchy_report import LevelBias
+from populace.release.report.hierarchy.hierarchy_document import LevelBias
 from populace.release.report.hierarchy.level_axes import (
     COUNT_EXPR,
-    add_title,
     count_axis,
     level_marks,
     named_rows,
-    round_digits,
 )
-from populace.release.report.hierarchy.nonnegativity_bias import TRUE_CLASS_ENDS, classify_bias
 from populace.release.report.palette import colour
 
 
@@ -27,15 +23,13 @@ def bias_chart(bias: Sequence[LevelBias], *, plural: str) -> Spec:
     values, places = _bias_values(bias)
     ends = [value["mean"] for value in values]
     axis = count_axis(f"published \N{MINUS SIGN} unbiased, mean, {plural}", ends, near_zero=[1.0])
-    return add_title(
-        _class_chart(
-            f"Mean of published minus unbiased counts of cells, in {plural}, by level and class of the unbiased count.",
-            values,
-            places,
-            levels=[each.level for each in bias],
-            x=charts.quantity("mean") | axis,
-        ),
-        "Mean shift by unbiased count",
+    return _class_chart(
+        f"Mean of published minus unbiased counts of cells, in {plural}, by level and class of the unbiased count.",
+        values,
+        places,
+        levels=[each.level for each in bias],
+        x=charts.quantity("mean") | axis,
+        title="Mean shift by unbiased count",
     )
 
 
@@ -47,46 +41,31 @@ def asymmetry_chart(bias: Sequence[LevelBias], *, of: str = "unbiased") -> Spec:
         "scale": {"domain": [-1, 1]},
         "axis": {"values": [-1, -0.5, 0, 0.5, 1], "labelExpr": COUNT_EXPR},
     }
-    return add_title(
-        _class_chart(
-            "B = (σ₊² \N{MINUS SIGN} σ₋²)/(σ₊² + σ₋²) of published minus "
-            f"{of} counts of cells, without unit, by level and class of the {of} count.",
-            [value for value in values if value["asymmetry"] is not None],
-            places,
-            levels=[each.level for each in bias],
-            x=charts.quantity("asymmetry") | axis,
-        ),
-        f"One-sidedness B by {of} count",
+    return _class_chart(
+        "B = (σ₊² \N{MINUS SIGN} σ₋²)/(σ₊² + σ₋²) of published minus "
+        f"{of} counts of cells, without unit, by level and class of the {of} count.",
+        [value for value in values if value["asymmetry"] is not None],
+        places,
+        levels=[each.level for each in bias],
+        x=charts.quantity("asymmetry") | axis,
+        title=f"One-sidedness B by {of} count",
+        of=of,
     )
 
 
-def bias_against_truth(
-    published: Mapping[str, Ints], *, truth: Mapping[str, Ints]
-) -> tuple[tuple[LevelBias, ...], Spec]:
-    """Return the bias of published counts in classes of the true count, by level, and the chart of B against it.
-
-    True counts are private: this is for simulations and the INTERNAL report, and never part of a release. Both
-    mappings have an array for each level, with counts in the same order.
-
-    >>> import numpy as np
-    >>> found, _ = bias_against_truth({"block": np.array([1, 2, 9])}, truth={"block": np.array([0, 0, 10])})
-    >>> [(each.label, each.mean, each.asymmetry) for each in found[0].classes]
-    [('0', 1.5, 1.0), ('10 to 20', -1.0, -1.0)]
-    """
-    found = []
-    for level, counts in published.items():
-        true: Floats = truth[level].astype(float)
-        classes = classify_bias(counts - true, by=true, ends=TRUE_CLASS_ENDS)
-        found.append(LevelBias(level=level, classes=classes))
-    return tuple(found), asymmetry_chart(found, of="true")
-
-
 def _class_chart(
-    description: str, values: Sequence[Spec], places: Sequence[str], *, levels: Sequence[str], x: Spec
+    description: str,
+    values: Sequence[Spec],
+    places: Sequence[str],
+    *,
+    levels: Sequence[str],
+    x: Spec,
+    title: str,
+    of: str = "unbiased",
 ) -> Spec:
     titles = {
         "level": "level",
-        "class": "unbiased count",
+        "class": f"{of} count",
         "counts": "counts",
         "told": "mean shift",
         "b": "B",
@@ -95,6 +74,7 @@ def _class_chart(
     return charts.make_spec(
         description,
         values,
+        title=title,
         height=24 * len(places) + 6,
         encoding={"y": named_rows(places), "tooltip": charts.make_tooltip(titles)},
         layers=[
@@ -124,8 +104,8 @@ def _bias_values(bias: Sequence[LevelBias]) -> tuple[list[Spec], list[str]]:
             "level": level.level,
             "class": each.label,
             "counts": format_number(each.counts),
-            "mean": round_digits(each.mean),
-            "asymmetry": None if each.asymmetry is None else round_digits(each.asymmetry),
+            "mean": charts.round_digits(each.mean),
+            "asymmetry": None if each.asymmetry is None else charts.round_digits(each.asymmetry),
             "told": format_with_error(each.mean, 0.1),
             "b": "–" if each.asymmetry is None else format_with_error(each.asymmetry, 0.1),
         }

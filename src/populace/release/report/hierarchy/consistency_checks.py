@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from populace.core.array_types import Ints
+from populace.core.marginals import Clique
 from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
 
 
@@ -19,68 +23,52 @@ class ConsistencyCheck:
 
 def check_tables(shown: PublishedHierarchy) -> tuple[ConsistencyCheck, ...]:
     """Count impossible results in the published tables: signs, sums over children, invariants and public facts."""
-    return (
-        ConsistencyCheck(
-            name="negative counts",
-            found=sum(int((table < 0).sum()) for table in shown.tables),
-            examined=sum(table.size for table in shown.tables),
-            of="published counts",
+    measured = shown.measured
+    tables, spine = shown.tables, measured.plan.spine
+    exact: list[tuple[Clique, int, Ints]] = [((), *held) for held in measured.totals.items()]
+    for level, own in measured.known.items():
+        exact += [(c, level, held) for c, held in zip(measured.plan.levels[level].known, own, strict=True)]
+    constraints = shown.measured.constraints
+    zeros = np.zeros(tables[0].shape[1:], np.bool_) if constraints.zeros is None else constraints.zeros
+    sums = [spine.sum_children(table, level=level) for level, table in enumerate(tables) if level]
+    # Without any in its smallest units a unit has none itself, nor has one between.
+    forbidden = [
+        tables[-1][spine.ancestors(rule.level) == rule.unit][:, rule.cells] for rule in constraints.forbidden
+    ]
+    few = [int(tables[each.level][each.unit][each.cells].sum()) < each.count for each in constraints.bounds]
+    found: tuple[tuple[str, int, int, str], ...] = (
+        (
+            "negative counts",
+            sum(int((table < 0).sum()) for table in tables),
+            sum(table.size for table in tables),
+            "published counts",
         ),
-        _check_sums(shown),
-        _check_invariants(shown),
-        _check_zeros(shown),
-        _check_facts(shown),
-    )
-
-
-def _check_sums(shown: PublishedHierarchy) -> ConsistencyCheck:
-    spine = shown.measured.plan.spine
-    wrong = 0
-    for level in shown.levels[1:]:
-        wrong += int((spine.sum_children(shown.tables[level], level=level) != shown.tables[level - 1]).sum())
-    return ConsistencyCheck(
-        name="children that do not add up to their parent",
-        found=wrong,
-        examined=sum(table.size for table in shown.tables[:-1]),
-        of="counts of units with children",
-    )
-
-
-def _check_invariants(shown: PublishedHierarchy) -> ConsistencyCheck:
-    totals = shown.measured.totals
-    return ConsistencyCheck(
-        name="invariants violated",
-        found=sum(
-            int((shown.published_counts((), level=level)[:, 0] != exact).sum())
-            for level, exact in totals.items()
+        (
+            "children that do not add up to their parent",
+            sum(int((made != table).sum()) for made, table in zip(sums, tables, strict=False)),
+            sum(table.size for table in tables[:-1]),
+            "counts of units with children",
         ),
-        examined=sum(len(exact) for exact in totals.values()),
-        of="exact totals",
+        (
+            "exact totals violated",
+            sum(int((shown.sum_tables(clique, level=level) != held).sum()) for clique, level, held in exact),
+            sum(held.size for _, _, held in exact),
+            "invariants and public totals",
+        ),
+        (
+            "structural zeros violated",
+            sum(int((table[:, zeros] != 0).sum()) for table in tables),
+            sum(len(table) * int(zeros.sum()) for table in tables),
+            "cells that must be 0",
+        ),
+        (
+            "public facts about units violated",
+            sum(bool(inside.any()) for inside in forbidden) + sum(few),
+            len(forbidden) + len(few),
+            "facts",
+        ),
     )
-
-
-def _check_zeros(shown: PublishedHierarchy) -> ConsistencyCheck:
-    zeros = shown.measured.constraints.zeros
-    return ConsistencyCheck(
-        name="structural zeros violated",
-        found=0 if zeros is None else sum(int((table[:, zeros] != 0).sum()) for table in shown.tables),
-        examined=0 if zeros is None else sum(len(table) * int(zeros.sum()) for table in shown.tables),
-        of="cells that must be 0",
-    )
-
-
-def _check_facts(shown: PublishedHierarchy) -> ConsistencyCheck:
-    constraints, spine = shown.measured.constraints, shown.measured.plan.spine
-    wrong = 0
-    for rule in constraints.forbidden:
-        # Without any in its smallest units a unit has none itself, nor has one between.
-        inside = shown.tables[-1][spine.ancestors(rule.level) == rule.unit]
-        wrong += bool(inside[:, rule.cells].any())
-    for bound in constraints.bounds:
-        wrong += int(shown.tables[bound.level][bound.unit][bound.cells].sum()) < bound.count
-    return ConsistencyCheck(
-        name="public facts about units violated",
-        found=wrong,
-        examined=len(constraints.forbidden) + len(constraints.bounds),
-        of="facts",
+    return tuple(
+        ConsistencyCheck(name=name, found=wrong, examined=examined, of=of)
+        for name, wrong, examined, of in found
     )

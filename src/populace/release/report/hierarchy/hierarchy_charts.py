@@ -12,22 +12,22 @@ from itertools import groupby
 from populace.core.number_format import format_number, format_with_error
 from populace.release.report import charts
 from populace.release.report.charts import Spec
-from populace.release.report.hierarchy.hierarchy_report import (
+from populace.release.report.hierarchy.hierarchy_document import (
     ErrorPoint,
     QueryPrecision,
     RankedUnits,
+    SimulatedTotal,
     UnitInterval,
-    format_margin,
 )
+from populace.release.report.hierarchy.hierarchy_report import format_margin
 from populace.release.report.hierarchy.level_axes import (
     COUNT_EXPR,
-    add_title,
     count_axis,
     level_marks,
     log_axis,
     log_ticks,
     named_rows,
-    round_digits,
+    spaced_labels,
 )
 from populace.release.report.palette import colour
 
@@ -54,8 +54,8 @@ def precision_chart(found: Sequence[QueryPrecision], *, plural: str) -> Spec:
             "place": place,
             "level": each.level,
             "table": each.name,
-            "margin": round_digits(each.margin),
-            "high": round_digits(each.margin_high),
+            "margin": charts.round_digits(each.margin),
+            "high": charts.round_digits(each.margin_high),
             "told": f"± {format_margin(each.margin)} {plural}",
             "told_high": f"± {format_margin(each.margin_high)} {plural}",
             "kind": "total" if not each.columns else "cells",
@@ -66,43 +66,35 @@ def precision_chart(found: Sequence[QueryPrecision], *, plural: str) -> Spec:
     heads = [place for place, (_, each) in zip(places, names, strict=True) if each is None]
     titles = {"level": "level", "table": "counts of", "told": "median margin", "told_high": "95th percentile"}
     ends = [end for each in found for end in (each.margin, each.margin_high) if end > 0] or [1.0]
-    return add_title(
-        charts.make_spec(
-            f"95 % margins of error of counts, in {plural}, by level and table: median and 95th percentile over units.",
-            values,
-            height=21 * len(places) + 6,
-            encoding={"y": named_rows(places, bold=heads), "tooltip": charts.make_tooltip(titles)},
-            layers=[
-                {
-                    "mark": {"type": "rule", "color": charts.BAR_EDGE, "strokeWidth": 2},
-                    "encoding": {
-                        "x": charts.quantity("margin") | log_axis(f"95 % margin of error, {plural}", ends),
-                        "x2": {"field": "high"},
+    return charts.make_spec(
+        f"95 % margins of error of counts, in {plural}, by level and table: median and 95th percentile over units.",
+        values,
+        height=21 * len(places) + 6,
+        encoding={"y": named_rows(places, bold=heads), "tooltip": charts.make_tooltip(titles)},
+        layers=[
+            {
+                "mark": {"type": "rule", "color": charts.BAR_EDGE, "strokeWidth": 2},
+                "encoding": {
+                    "x": charts.quantity("margin") | log_axis(f"95 % margin of error, {plural}", ends),
+                    "x2": {"field": "high"},
+                },
+            },
+            {
+                "mark": {"type": "tick", "color": charts.INK, "thickness": 2, "size": 13},
+                "encoding": {"x": charts.quantity("high")},
+            },
+            {
+                "mark": charts.dot(60),
+                "encoding": {
+                    "x": charts.quantity("margin"),
+                    "shape": {
+                        "condition": {"test": "datum.kind === 'total'", "value": "diamond"},
+                        "value": "circle",
                     },
                 },
-                {
-                    "mark": {"type": "tick", "color": charts.INK, "thickness": 2, "size": 13},
-                    "encoding": {"x": charts.quantity("high")},
-                },
-                {
-                    "mark": {
-                        "type": "point",
-                        "filled": True,
-                        "size": 60,
-                        "opacity": 1,
-                        "color": charts.ACCENT,
-                    },
-                    "encoding": {
-                        "x": charts.quantity("margin"),
-                        "shape": {
-                            "condition": {"test": "datum.kind === 'total'", "value": "diamond"},
-                            "value": "circle",
-                        },
-                    },
-                },
-            ],
-        ),
-        "Median and 95th percentile over units",
+            },
+        ],
+        title="Median and 95th percentile over units",
     )
 
 
@@ -112,7 +104,7 @@ def error_chart(points: Sequence[ErrorPoint], *, levels: Sequence[str], plural: 
         {
             "level": point.level,
             "place": max(ZERO_PLACE, point.published),
-            "error": round_digits(point.error),
+            "error": charts.round_digits(point.error),
             "told": format_number(point.published),
             "told_error": format_number(point.error),
         }
@@ -130,65 +122,61 @@ def error_chart(points: Sequence[ErrorPoint], *, levels: Sequence[str], plural: 
     x = {
         "title": f"published total, {plural}",
         "scale": {"type": "log", "domain": [ZERO_PLACE * 0.8, right], "nice": False},
-        "axis": {
-            "values": ticks,
-            "labelExpr": ZERO_COUNT_EXPR,
-            "labelOverlap": "greedy",
-            "labelSeparation": 5,
-            "grid": False,
-        },
+        "axis": spaced_labels(ticks, text=ZERO_COUNT_EXPR) | {"grid": False},
     }
     y = {
         "title": f"expected absolute error, {plural}",
-        "scale": {"type": "log", "domain": [round_digits(bottom), round_digits(top)], "nice": False},
+        "scale": {
+            "type": "log",
+            "domain": [charts.round_digits(bottom), charts.round_digits(top)],
+            "nice": False,
+        },
         "axis": {"values": log_ticks(bottom, top), "labelExpr": COUNT_EXPR},
     }
     titles = {"level": "level", "told": "published total", "told_error": "expected absolute error"}
     dashed = {"type": "line", "color": charts.BOUND_EDGE, "strokeDash": [4, 3], "strokeWidth": 1}
-    return add_title(
-        charts.make_spec(
-            f"Expected absolute error of unit totals, in {plural}, against the published total, by level.",
-            values,
-            height=320,
-            encoding={},
-            layers=[
-                {
-                    "data": {"values": [point for line in lines for point in line]},
-                    "mark": {**dashed, "clip": True},
-                    "encoding": {
-                        "x": charts.quantity("place") | x,
-                        "y": charts.quantity("error") | y,
-                        "detail": {"field": "share"},
-                    },
+    return charts.make_spec(
+        f"Expected absolute error of unit totals, in {plural}, against the published total, by level.",
+        values,
+        height=320,
+        encoding={},
+        layers=[
+            {
+                "data": {"values": [point for line in lines for point in line]},
+                "mark": {**dashed, "clip": True},
+                "encoding": {
+                    "x": charts.quantity("place") | x,
+                    "y": charts.quantity("error") | y,
+                    "detail": {"field": "share"},
                 },
-                {
-                    "data": {"values": [line[-1] for line in lines]},
-                    "mark": {
-                        "type": "text",
-                        "align": "right",
-                        "dx": -4,
-                        "dy": -6,
-                        "fontSize": {"expr": f"width < {charts.PHONE_WIDTH} ? 0 : 10"},
-                        "color": colour("soft"),
-                    },
-                    "encoding": {
-                        "x": charts.quantity("place"),
-                        "y": charts.quantity("error"),
-                        "text": {"field": "share"},
-                    },
+            },
+            {
+                "data": {"values": [line[-1] for line in lines]},
+                "mark": {
+                    "type": "text",
+                    "align": "right",
+                    "dx": -4,
+                    "dy": -6,
+                    "fontSize": {"expr": f"width < {charts.PHONE_WIDTH} ? 0 : 10"},
+                    "color": colour("soft"),
                 },
-                {
-                    "mark": {"type": "point", "filled": False, "size": 34, "opacity": 0.85},
-                    "encoding": {
-                        "x": charts.quantity("place"),
-                        "y": charts.quantity("error"),
-                        **level_marks(levels),
-                        "tooltip": charts.make_tooltip(titles),
-                    },
+                "encoding": {
+                    "x": charts.quantity("place"),
+                    "y": charts.quantity("error"),
+                    "text": {"field": "share"},
                 },
-            ],
-        ),
-        "Expected absolute error of a unit’s total",
+            },
+            {
+                "mark": {"type": "point", "filled": False, "size": 34, "opacity": 0.85},
+                "encoding": {
+                    "x": charts.quantity("place"),
+                    "y": charts.quantity("error"),
+                    **level_marks(levels),
+                    "tooltip": charts.make_tooltip(titles),
+                },
+            },
+        ],
+        title="Expected absolute error of a unit’s total",
     )
 
 
@@ -209,15 +197,13 @@ def interval_chart(ranked: RankedUnits, *, plural: str) -> Spec:
     ]
     ends = [float(value[end]) for value in values for end in ("low", "high", "published")]
     margins = [unit.margin for unit in ranked.shown]
-    return add_title(
-        _draw_intervals(
-            f"Published totals, in {plural}, of units of level {ranked.level} with their 95 % confidence intervals.",
-            values,
-            places,
-            axis=count_axis(f"total, {plural}", ends, near_zero=margins),
-            level=ranked.level,
-        ),
-        f"Totals and 95 % confidence intervals, {ranked.level}",
+    return _draw_intervals(
+        f"Published totals, in {plural}, of units of level {ranked.level} with their 95 % confidence intervals.",
+        values,
+        places,
+        axis=count_axis(f"total, {plural}", ends, near_zero=margins),
+        level=ranked.level,
+        title=f"Totals and 95 % confidence intervals, {ranked.level}",
     )
 
 
@@ -228,22 +214,50 @@ def offset_chart(ranked: RankedUnits, *, plural: str) -> Spec:
         _interval_value(unit, place=place, ranked=ranked, origin=unit.published)
         for place, unit in zip(places, ranked.shown, strict=True)
     ]
-    axis = {
-        "title": f"distance from the published total, {plural}",
-        "scale": {"nice": True},
-        "axis": {"tickCount": {"expr": f"width < {charts.PHONE_WIDTH} ? 3 : 7"}, "labelExpr": COUNT_EXPR},
-    }
-    return add_title(
-        _draw_intervals(
-            f"95 % confidence intervals of totals of units of level {ranked.level}, in {plural}, from the published "
-            "total on.",
-            values,
-            places,
-            axis=axis,
-            level=ranked.level,
-        ),
-        f"95 % intervals around published totals, {ranked.level}",
+    return _draw_intervals(
+        f"95 % confidence intervals of totals of units of level {ranked.level}, in {plural}, from the published "
+        "total on.",
+        values,
+        places,
+        axis=_distance_axis(f"distance from the published total, {plural}"),
+        level=ranked.level,
+        title=f"User: intervals around published totals, {ranked.level}",
     )
+
+
+def producer_chart(simulated: Sequence[SimulatedTotal], *, level: str, units: int, plural: str) -> Spec:
+    """Return units by size in a simulated release: the noise around the truth, which stands at 0."""
+    names = charts.shorten_labels([each.unit for each in simulated], UNIT_PHONE_LETTERS)
+    texts = [format_number(each.total) for each in simulated]
+    lines = [(f"{name}  ·  {text}", (name, text)) for name, text in zip(names, texts, strict=True)]
+    places = charts.label_lines(lines)
+    values: list[Spec] = [
+        {
+            "place": place,
+            "unit": each.unit,
+            "published": each.published,
+            "unbiased": round(each.unbiased, 2),
+            "low": round(-each.margin, 2),
+            "high": round(each.margin, 2),
+            "told": f"{each.published:+d} from the truth",
+            "interval": f"± {format_margin(each.margin)} around the truth" if each.margin else "exact",
+            "rank": f"{format_number(each.rank)} of {format_number(units)}",
+        }
+        for place, each in zip(places, simulated, strict=True)
+    ]
+    return _draw_intervals(
+        f"Simulated totals of units of level {level}, in {plural}, as far from the truth as noise puts them.",
+        values,
+        places,
+        axis=_distance_axis(f"distance from the true total, {plural}"),
+        level=level,
+        title=f"Producer: noise around the truth, {level}",
+    )
+
+
+def _distance_axis(title: str) -> Spec:
+    ticks = {"tickCount": {"expr": f"width < {charts.PHONE_WIDTH} ? 3 : 7"}, "labelExpr": COUNT_EXPR}
+    return {"title": title, "scale": {"nice": True}, "axis": ticks}
 
 
 def _interval_value(unit: UnitInterval, *, place: str, ranked: RankedUnits, origin: int = 0) -> Spec:
@@ -261,24 +275,21 @@ def _interval_value(unit: UnitInterval, *, place: str, ranked: RankedUnits, orig
 
 
 def _draw_intervals(
-    description: str, values: Sequence[Spec], places: Sequence[str], *, axis: Spec, level: str
+    description: str, values: Sequence[Spec], places: Sequence[str], *, axis: Spec, level: str, title: str
 ) -> Spec:
     titles = {"unit": level, "rank": "rank", "told": "published", "interval": "95 % confidence interval"}
-    band = {
-        "type": "bar",
-        "color": charts.BOUND,
-        "height": 12,
-        "stroke": charts.BOUND_EDGE,
-        "strokeWidth": 0.75,
-    }
     tick = {"type": "tick", "color": charts.ACCENT, "thickness": 2, "size": 12}
     return charts.make_spec(
         description,
         values,
+        title=title,
         height=28 * len(places) + 6,
         encoding={"y": named_rows(places, lines=2), "tooltip": charts.make_tooltip(titles)},
         layers=[
-            {"mark": band, "encoding": {"x": charts.quantity("low") | axis, "x2": {"field": "high"}}},
+            {
+                "mark": charts.interval_band(12),
+                "encoding": {"x": charts.quantity("low") | axis, "x2": {"field": "high"}},
+            },
             {"mark": tick, "encoding": {"x": charts.quantity("unbiased")}},
             {"mark": charts.diamond(44), "encoding": {"x": charts.quantity("published")}},
         ],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,115 +16,36 @@ from populace.core.marginals import Clique
 from populace.core.number_format import format_number, format_percent
 from populace.core.spine import ROOT
 from populace.inference.model import Model
+from populace.measurements.exact_counts import describe_totals
 from populace.measurements.measurements import Measurements
 from populace.release.report.hierarchy.consistency_checks import ConsistencyCheck, check_tables
-from populace.release.report.hierarchy.level_shares import LevelShare, list_level_shares, list_stages
-from populace.release.report.hierarchy.nonnegativity_bias import BiasClass, classify_bias
+from populace.release.report.hierarchy.hierarchy_document import (
+    HIERARCHY_REPORT_FORMAT,
+    ErrorPoint,
+    HierarchyDocument,
+    LevelBias,
+    LevelSummary,
+    MemberSection,
+    QueryPrecision,
+    RankedUnits,
+    SimulatedTotal,
+    UnitInterval,
+)
+from populace.release.report.hierarchy.level_shares import list_level_shares, list_stages
+from populace.release.report.hierarchy.nonnegativity_bias import (
+    TRUE_CLASS_ENDS,
+    classify_bias,
+)
 from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
-from populace.release.statement.cost import BudgetStage
+from populace.release.report.hierarchy.simulated_release import SimulatedRelease, simulate_release
+from populace.release.statement.limitations import plural_of
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.schema import Schema
 
-HIERARCHY_REPORT_FORMAT = "populace report of a hierarchy 1"
 # Units of a level that are drawn as points, drawn with their intervals, and drawn from each end of a ranking.
 MAX_POINTS, MAX_SAMPLED, MAX_RANKED = 300, 24, 20
 # E|X| of a normal error of standard deviation 1.
 MEAN_ABSOLUTE_ERROR = math.sqrt(2 / math.pi)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelSummary:
-    """One level: its units, and the 95 % margins of error of their totals; 0 where totals are exact."""
-
-    name: str
-    units: int
-    has_exact_total: bool
-    margin: float
-    margin_high: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryPrecision:
-    """The 95 % margins of error of one table in the units of a level: their median and 95th percentile.
-
-    `relative` is the median of margin over published count, over counts above 0. `above_margin` is the share of
-    published counts that exceed their margin.
-    """
-
-    level: str
-    columns: Clique
-    cells: int
-    counts: int
-    margin: float
-    margin_high: float
-    relative: float | None
-    above_margin: float
-
-    @property
-    def name(self) -> str:
-        """The table as readers know it."""
-        return " × ".join(self.columns) or "total"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorPoint:
-    """A unit: its published total and the expected absolute error of its unbiased estimate."""
-
-    level: str
-    published: int
-    error: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitInterval:
-    """A unit with its published total beside the unbiased estimate and its 95 % margin of error."""
-
-    unit: str
-    rank: int
-    published: int
-    unbiased: float
-    margin: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedUnits:
-    """Units of a level by published total, the largest first: all, or some of `units`."""
-
-    level: str
-    units: int
-    shown: tuple[UnitInterval, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelBias:
-    """What non-negativity moved in a level: published minus unbiased counts, in classes of the unbiased count."""
-
-    level: str
-    classes: tuple[BiasClass, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HierarchyDocument:
-    """Everything the report shows. Levels come widest first; the root is the whole table."""
-
-    format: str
-    promise: str
-    relation: str
-    invariants: tuple[str, ...]
-    summary: tuple[str, ...]
-    statement: Statement
-    plural: str
-    people: int
-    cell: str
-    levels: tuple[LevelSummary, ...]
-    precision: tuple[QueryPrecision, ...]
-    errors: tuple[ErrorPoint, ...]
-    sample: RankedUnits
-    ranked: tuple[RankedUnits, ...]
-    bias: tuple[LevelBias, ...]
-    shares: tuple[LevelShare, ...]
-    stages: tuple[BudgetStage, ...]
-    checks: tuple[ConsistencyCheck, ...]
 
 
 def build_hierarchy_report(
@@ -133,26 +53,25 @@ def build_hierarchy_report(
     *,
     measurements: Measurements,
     model: Model,
-    tables: Sequence[Ints] | None = None,
+    members: MemberSection | None = None,
 ) -> HierarchyDocument:
     """Return the report of a hierarchical release.
 
-    `tables` are the published tables of all levels, root first; by default those that the rows of the model add up to.
+    `members` are told of linked tables; the rest is about their units.
     """
-    shown = PublishedHierarchy.of(measurements, model=model, tables=tables)
+    shown = PublishedHierarchy.of(measurements, model=model)
     plural = make_plural(statement["unit"])
-    levels = tuple(_summarize_level(shown, level) for level in shown.levels)
-    precision = tuple(
-        _summarize_query(shown, clique, level=level) for level in shown.levels for clique in shown.cliques()
-    )
+    levels, precision = summarize_levels(shown), summarize_queries(shown)
     shares = list_level_shares(statement, measurements=measurements, measured=shown.measured)
-    checks = check_tables(shown)
+    checks = (*check_tables(shown), *(() if members is None else members.checks))
+    simulated = simulate_release(shown)
+    sample = rank_units(shown, shown.smallest, most=MAX_SAMPLED, spread=True)
     middle = [*range(len(shown.levels) // 2, shown.smallest), *range(1, len(shown.levels) // 2)]
     return HierarchyDocument(
         format=HIERARCHY_REPORT_FORMAT,
         promise=describe_guarantee(statement),
         relation=_describe_relation(statement, measurements.schema),
-        invariants=tuple(map(_describe_invariant, measurements.schema.invariants)),
+        invariants=tuple(map(describe_totals, measurements.schema.invariants)),
         summary=_summarize(levels, precision, checks, plural=plural),
         statement=statement,
         plural=plural,
@@ -161,12 +80,29 @@ def build_hierarchy_report(
         levels=levels,
         precision=precision,
         errors=tuple(point for level in shown.levels for point in _sample_errors(shown, level)),
-        sample=rank_units(shown, shown.smallest, most=MAX_SAMPLED, spread=True),
+        sample=sample,
         ranked=tuple(rank_units(shown, level, most=2 * MAX_RANKED) for level in middle or [shown.smallest]),
         bias=tuple(_classify_level(shown, level) for level in shown.levels[1:]),
+        simulated_bias=() if simulated is None else _classify_simulated(shown, simulated),
+        simulated_totals=() if simulated is None else _sample_simulated(shown, simulated, sample=sample),
         shares=shares,
         stages=list_stages(shares, plural=plural),
         checks=checks,
+        members=members,
+    )
+
+
+def summarize_levels(shown: PublishedHierarchy) -> tuple[LevelSummary, ...]:
+    """Return every level with the margins of its totals."""
+    return tuple(_summarize_level(shown, level) for level in shown.levels)
+
+
+def summarize_queries(shown: PublishedHierarchy) -> tuple[QueryPrecision, ...]:
+    """Return every table of every level with its margins."""
+    return tuple(
+        _summarize_query(shown, clique, level=level)
+        for level in shown.levels
+        for clique in shown.measured.plan.list_tables()
     )
 
 
@@ -261,6 +197,41 @@ def _classify_level(shown: PublishedHierarchy, level: int) -> LevelBias:
     )
 
 
+def _classify_simulated(shown: PublishedHierarchy, simulated: SimulatedRelease) -> tuple[LevelBias, ...]:
+    """Return the bias of a simulated release in classes of the count that stands for the true one."""
+    found = []
+    for level in shown.levels[1:]:
+        true: Floats = simulated.truth[level].astype(np.float64)
+        if shown.measured.plan.possible is not None:
+            true = np.where(shown.measured.plan.possible, true, np.nan)
+        kept = ~np.isnan(true)
+        classes = classify_bias((simulated.tables[level] - true)[kept], by=true[kept], ends=TRUE_CLASS_ENDS)
+        found.append(LevelBias(level=shown.geography.spine.levels[level], classes=classes))
+    return tuple(found)
+
+
+def _sample_simulated(
+    shown: PublishedHierarchy, simulated: SimulatedRelease, *, sample: RankedUnits
+) -> tuple[SimulatedTotal, ...]:
+    """Return the units of a sample as the simulated release has them, around the totals that stand for the truth."""
+    level = shown.smallest
+    published = shown.published_counts((), level=level)[:, 0]
+    order = np.argsort(-published, kind="stable")
+    moved, error = simulated.total_errors(level)
+    margin = shown.margin((), level=level)[:, 0]
+    return tuple(
+        SimulatedTotal(
+            unit=each.unit,
+            rank=each.rank,
+            total=each.published,
+            published=int(moved[order[each.rank - 1]]),
+            unbiased=float(error[order[each.rank - 1]]),
+            margin=float(margin[order[each.rank - 1]]),
+        )
+        for each in sample.shown
+    )
+
+
 def _describe_relation(statement: Statement, schema: Schema) -> str:
     """Return in words which two tables the guarantee makes hard to tell apart."""
     unit = statement["unit"]
@@ -271,10 +242,6 @@ def _describe_relation(statement: Statement, schema: Schema) -> str:
     within = schema.invariants[-1]
     place = "in the whole table" if within == ROOT else f"of the same {within}"
     return f"one {unit} replaced by another {place}; all invariants stay as they are"
-
-
-def _describe_invariant(level: str) -> str:
-    return "total of the whole table" if level == ROOT else f"total of every {level}"
 
 
 def _summarize(
@@ -324,13 +291,9 @@ def format_margin(margin: float) -> str:
 
 
 def make_plural(unit: str) -> str:
-    """Return what several protected units are called.
+    """Return what several protected units are called in a sentence.
 
-    >>> [make_plural(word) for word in ("person", "household", "family", "row")]
-    ['people', 'households', 'families', 'rows']
+    >>> [make_plural(word) for word in ("person", "household")]
+    ['people', 'households']
     """
-    if unit == "person":
-        return "people"
-    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
-        return f"{unit[:-1]}ies"
-    return unit if unit.endswith("s") else f"{unit}s"
+    return "people" if unit == "person" else plural_of(unit)

@@ -55,14 +55,18 @@ def log_axis(title: str, ends: Sequence[float]) -> Spec:
     low, high = min(ends) / 1.4, max(ends) * 1.4
     return {
         "title": title,
-        "scale": {"type": "log", "domain": [round_digits(low), round_digits(high)], "nice": False},
-        "axis": {
-            "values": log_ticks(low, high),
-            "labelExpr": COUNT_EXPR,
-            "labelOverlap": "greedy",
-            "labelSeparation": 5,
+        "scale": {
+            "type": "log",
+            "domain": [charts.round_digits(low), charts.round_digits(high)],
+            "nice": False,
         },
+        "axis": spaced_labels(log_ticks(low, high)),
     }
+
+
+def spaced_labels(values: Sequence[float], *, text: str = COUNT_EXPR) -> Spec:
+    """Return an axis with labels at some values, as far as there is room for them."""
+    return {"values": values, "labelExpr": text, "labelOverlap": "greedy", "labelSeparation": 5}
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -97,24 +101,9 @@ def count_axis(title: str, ends: Sequence[float], *, near_zero: Sequence[float])
         "title": title,
         "scale": {
             "type": "symlog",
-            "constant": round_digits(constant),
+            "constant": charts.round_digits(constant),
             "domain": [1.1 * low, 1.1 * high or 1],
             "nice": False,
         },
-        "axis": {
-            "values": sorted(value for value in values if 1.1 * low <= value <= 1.1 * high),
-            "labelExpr": COUNT_EXPR,
-            "labelOverlap": "greedy",
-            "labelSeparation": 5,
-        },
+        "axis": spaced_labels(sorted(value for value in values if 1.1 * low <= value <= 1.1 * high)),
     }
-
-
-def add_title(spec: Spec, title: str) -> Spec:
-    """Return a chart with a title above it."""
-    return {"title": {"text": title, "anchor": "start", "fontSize": 13, "fontWeight": 600}, **spec}
-
-
-def round_digits(value: float) -> float:
-    """Return a number to five significant digits: no chart shows more."""
-    return float(f"{value:.5g}")

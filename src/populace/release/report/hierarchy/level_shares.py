@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from populace.core.marginals import Clique
 from populace.core.number_format import format_number
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
-from populace.measurements.level_queries import place_marginal
+from populace.measurements.level_queries import describe_linked_query, place_marginal
 from populace.measurements.measurements import Measurements
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement
+from populace.schema.linked.table_cells import MemberCells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +37,27 @@ def list_level_shares(
     statement: Statement, *, measurements: Measurements, measured: MeasuredHierarchy
 ) -> tuple[LevelShare, ...]:
     """Return what each level and query took, in the order of the bookings, which is that of the measurements."""
-    levels = measured.plan.spine.levels
-    found = []
+    levels, linked = measured.plan.spine.levels, measurements.schema.linked
+    cells = None if linked is None else MemberCells.of(measurements.schema)
+    found: dict[tuple[str, str], LevelShare] = {}
     noisy = (item for item in measurements.items if item.variance)
-    for item, (share, mechanism) in zip(noisy, _list_payments(statement), strict=True):
+    for number, (item, (share, mechanism)) in enumerate(zip(noisy, _list_payments(statement), strict=True)):
         level, query = place_marginal(item.marginal, measured.geography)
-        found.append(
-            LevelShare(
-                level=levels[level],
-                columns=query.clique,
-                is_coarse=bool(query.groupings),
-                share=share,
-                deviation=math.sqrt(item.variance),
-                mechanism=mechanism,
-            )
+        # What was asked together of linked tables is one entry.
+        name = (
+            "" if cells is None or linked is None else describe_linked_query(query, cells, units=linked.units)
         )
-    return tuple(found)
+        key = (levels[level], name or str(number))
+        before = found[key].share if key in found else 0.0
+        found[key] = LevelShare(
+            level=levels[level],
+            columns=(name,) if name else query.clique,
+            is_coarse=bool(query.groupings) and not name,
+            share=before + share,
+            deviation=math.sqrt(item.variance),
+            mechanism=mechanism,
+        )
+    return tuple(found.values())
 
 
 def list_stages(shares: tuple[LevelShare, ...], *, plural: str) -> tuple[BudgetStage, ...]:

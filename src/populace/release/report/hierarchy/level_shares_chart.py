@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from populace.core.number_format import format_number, format_percent
 from populace.release.report import charts
 from populace.release.report.charts import Spec
-from populace.release.report.hierarchy.level_axes import add_title, named_rows, round_digits
+from populace.release.report.hierarchy.level_axes import named_rows
 from populace.release.report.hierarchy.level_shares import LevelShare
 
 
@@ -25,7 +25,7 @@ def shares_chart(shares: Sequence[LevelShare], *, plural: str) -> Spec:
             "column": columns[queries.index(each.name)],
             "level": each.level,
             "query": each.name,
-            "share": round_digits(each.share),
+            "share": charts.round_digits(each.share),
             "told": format_percent(each.share),
             "noise": f"σ {format_number(each.deviation)}",
             "told_noise": f"{format_number(each.deviation)} {plural}",
@@ -64,24 +64,22 @@ def shares_chart(shares: Sequence[LevelShare], *, plural: str) -> Spec:
         "scale": {"domain": [0, max(each.share for each in shares)], "range": [0.08, 1]},
         "legend": None,
     }
-    return add_title(
-        charts.make_spec(
-            "Shares of the privacy budget, in per cent, by level and query, with the standard deviation σ of the noise "
-            f"in each count, in {plural}.",
-            values,
-            height=42 * len(levels),
-            encoding={"y": named_rows(rows), "x": x, "tooltip": charts.make_tooltip(titles)},
-            layers=[
-                {"mark": tile, "encoding": {"fillOpacity": opacity}},
-                {
-                    "mark": {**text, "dy": -8, "fontSize": {"expr": f"{shown} < 52 ? 0 : 12"}},
-                    "encoding": {"text": {"field": "told"}},
-                },
-                {
-                    "mark": {**text, "dy": 8, "fontSize": {"expr": f"{shown} < 46 ? 0 : 11"}},
-                    "encoding": {"text": {"field": "noise"}},
-                },
-            ],
-        ),
-        "Budget shares and noise σ",
+    return charts.make_spec(
+        "Shares of the privacy budget, in per cent, by level and query, with the standard deviation σ of the noise "
+        f"in each count, in {plural}.",
+        values,
+        height=42 * len(levels),
+        encoding={"y": named_rows(rows), "x": x, "tooltip": charts.make_tooltip(titles)},
+        layers=[
+            {"mark": tile, "encoding": {"fillOpacity": opacity}},
+            {
+                "mark": {**text, "dy": -8, "fontSize": {"expr": f"{shown} < 52 ? 0 : 12"}},
+                "encoding": {"text": {"field": "told"}},
+            },
+            {
+                "mark": {**text, "dy": 8, "fontSize": {"expr": f"{shown} < 46 ? 0 : 11"}},
+                "encoding": {"text": {"field": "noise"}},
+            },
+        ],
+        title="Budget shares and noise σ",
     )

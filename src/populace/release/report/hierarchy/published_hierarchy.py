@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from populace.core.array_types import Floats, Ints, Truth
+from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Clique
 from populace.inference.factor import sum_onto
-from populace.inference.hierarchy.hierarchy_margins import margin_of_error
+from populace.inference.hierarchy.hierarchy_margins import unit_margins
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
-from populace.privacy.accounting.mechanisms import DiscreteLaplace
-from populace.schema.geocodes import GEOCODE, Geography
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
+from populace.schema.geocodes import Geography
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,19 +30,13 @@ class PublishedHierarchy:
     laplace: bool = False
 
     @classmethod
-    def of(
-        cls, measurements: Measurements, *, model: Model, tables: Sequence[Ints] | None = None
-    ) -> PublishedHierarchy:
-        """Return what was published: the tables of all levels, or by default those that the model's rows add up to."""
-        measured = MeasuredHierarchy.of(measurements.schema, measurements.items)
+    def of(cls, measurements: Measurements, *, model: Model) -> PublishedHierarchy:
+        """Return what was published: the tables of all levels that the model's rows add up to."""
+        released = ReleasedHierarchy.of(measurements, model)
         return cls(
-            measured=measured,
-            tables=add_up_levels(count_smallest_units(model), measured=measured)
-            if tables is None
-            else tuple(tables),
-            laplace=any(
-                isinstance(charged.spend.mechanism, DiscreteLaplace) for charged in measurements.record.spends
-            ),
+            measured=released.measured,
+            tables=released.published,
+            laplace=released.laplace,
         )
 
     @property
@@ -65,24 +59,15 @@ class PublishedHierarchy:
         """The number of the level of the smallest units."""
         return self.levels[-1]
 
-    def cliques(self) -> list[Clique]:
-        """Return what precision is shown of: the total, each column, other measured tables, and all columns."""
-        plan = self.measured.plan
-        asked = {query.marginal.clique for level in plan.levels for query in level.queries}
-        more = sorted(clique for clique in asked if 1 < len(clique) < len(self.columns))
-        return list(dict.fromkeys([(), *((name,) for name in self.columns), *more, self.columns]))
-
-    def possible(self, clique: Clique) -> Truth:
-        """Return which cells of a marginal a record can be in."""
-        plan = self.measured.plan
-        cells = np.ones(plan.shape, dtype=np.bool_) if plan.possible is None else plan.possible
-        return np.asarray(sum_onto(cells.astype(np.float64), plan.columns, clique) > 0)
-
     def published_counts(self, clique: Clique, *, level: int) -> Ints:
         """Return the published counts of a marginal of every unit of a level, its possible cells: (units, cells)."""
-        summed = sum_onto(self.tables[level], ("", *self.columns), ("", *clique))
-        found: Ints = summed.reshape(len(summed), -1)[:, self.possible(clique).ravel()]
+        summed = self.sum_tables(clique, level=level)
+        found: Ints = summed.reshape(len(summed), -1)[:, self.measured.plan.possible_in(clique).ravel()]
         return found
+
+    def sum_tables(self, clique: Clique, *, level: int) -> Ints:
+        """Return the published counts of all cells of a marginal of every unit of a level: (units, *shape)."""
+        return np.asarray(sum_onto(self.tables[level], ("", *self.columns), ("", *clique)))
 
     def unbiased_counts(self, clique: Clique, *, level: int) -> Floats:
         """Return the unbiased estimates of the same cells."""
@@ -96,12 +81,12 @@ class PublishedHierarchy:
     def margin(self, clique: Clique, *, level: int) -> Floats:
         """Return the 95 % margins of error of the unbiased estimates."""
         estimates = self.measured.estimates
-        found = margin_of_error(estimates, clique, level=level, laplace=self.laplace)
+        found = unit_margins(estimates, clique, level=level, laplace=self.laplace)
         return self._select(found, clique)
 
     def _select(self, values: Floats, clique: Clique) -> Floats:
         """Return the possible cells of a marginal: (units, cells)."""
-        return np.asarray(values.reshape(len(values), -1)[:, self.possible(clique).ravel()])
+        return np.asarray(values.reshape(len(values), -1)[:, self.measured.plan.possible_in(clique).ravel()])
 
     def label_units(self, level: int, units: Sequence[int]) -> list[str]:
         """Return the ids of units; where ids of a level repeat, with those of the units they lie in."""
@@ -112,22 +97,3 @@ class PublishedHierarchy:
             return [own[unit] for unit in units]
         above = [self.geography.unit_ids(higher, of_level=level) for higher in range(1, level)]
         return [" ".join([*(ids[unit] for ids in above), own[unit]]) for unit in units]
-
-
-def count_smallest_units(model: Model) -> Ints:
-    """Return the counts that a model's rows have: (units, *shape of the cells)."""
-    cells = tuple(name for name in model.domain if name != GEOCODE)
-    clique = (GEOCODE, *cells)
-    if clique not in model.potentials:
-        return np.zeros(model.domain.shape(clique), dtype=np.int64)
-    found: Ints = np.rint(np.exp(model.potentials[clique])).astype(np.int64)
-    return found
-
-
-def add_up_levels(counts: Ints, *, measured: MeasuredHierarchy) -> tuple[Ints, ...]:
-    """Return the tables of all levels, root first, of which those of the smallest units are given."""
-    spine = measured.plan.spine
-    found = [counts]
-    for level in range(spine.depth - 1, 0, -1):
-        found.append(np.asarray(spine.sum_children(found[-1], level=level), dtype=np.int64))
-    return tuple(found[::-1])

@@ -1,4 +1,4 @@
-"""The ledger's log: eight kinds of events, each row sealed with a hash of everything before it.
+"""The hash chain of the ledger: eight kinds of events, each row sealed with a hash of everything before it.
 
 Kinds are never removed and never change meaning; a kind that is not in this list is refused.
 """

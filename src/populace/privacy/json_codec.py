@@ -1,4 +1,4 @@
-"""Designs, queries, questions and laws as plain JSON values, and back."""
+"""Dataclasses as plain JSON values, and back: accounts, designs, queries, questions and mechanisms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def encode_json(value: object, *, without: Sequence[str] = ()) -> Any:
-    """Return a value as plain JSON: exact numbers as texts, choices by their names; laws as the ledger writes them.
+    """Return a value as plain JSON: exact numbers as texts, choices by name; mechanisms as the ledger writes them.
 
     >>> from populace.core.marginals import Marginal
     >>> encode_json((Fraction(1, 3), Marginal(("AGE",))))
@@ -26,8 +26,7 @@ def encode_json(value: object, *, without: Sequence[str] = ()) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
-        kept = [part.name for part in fields(value) if part.init and part.name not in without]
-        return {name: encode_json(getattr(value, name)) for name in kept}
+        return encode_fields(value, without=without)
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, Enum):
@@ -39,6 +38,12 @@ def encode_json(value: object, *, without: Sequence[str] = ()) -> Any:
     return value
 
 
+def encode_fields(value: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the fields of a dataclass as plain JSON."""
+    kept = [part.name for part in fields(value) if part.init and part.name not in without]
+    return {name: encode_json(getattr(value, name)) for name in kept}
+
+
 def decode_json(kind: type[T], encoded: object, more: Mapping[str, object] | None = None) -> T:
     """Return the dataclass that `encode_json` wrote; `more` are the fields that it left out.
 
@@ -47,7 +52,7 @@ def decode_json(kind: type[T], encoded: object, more: Mapping[str, object] | Non
     Marginal(clique=('AGE',), groupings=())
     """
     try:
-        found: T = _decode_dataclass(kind, encoded, more or {})
+        found: T = decode_fields(kind, encoded, more or {})
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as failure:
         raise ReleaseError(
             f"what is written of a {kind.__name__.lower()} cannot be read.",
@@ -56,9 +61,12 @@ def decode_json(kind: type[T], encoded: object, more: Mapping[str, object] | Non
     return found
 
 
-def _decode_dataclass(kind: Any, encoded: Any, more: Mapping[str, object]) -> Any:
+def decode_fields(kind: Any, encoded: Any, more: Mapping[str, object] | None = None) -> Any:
+    """Return the dataclass whose fields `encode_fields` wrote; what does not fit raises what Python has for it."""
     hints = typing.get_type_hints(kind)
-    return kind(**{name: _decode_value(hints[name], inner) for name, inner in encoded.items()}, **more)
+    return kind(
+        **{name: _decode_value(hints[name], inner) for name, inner in encoded.items()}, **(more or {})
+    )
 
 
 def _decode_value(hint: Any, encoded: Any) -> Any:
@@ -73,7 +81,7 @@ def _decode_value(hint: Any, encoded: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return tuple(_decode_value(arguments[0], part) for part in encoded)
     if is_dataclass(hint):
-        return _decode_dataclass(hint, encoded, {})
+        return decode_fields(hint, encoded)
     if hint is Fraction:
         # Not Fraction(encoded): 1e999999999 would be computed.
         return Fraction(encoded) if isinstance(encoded, int) else fraction_from_json(encoded)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from populace.privacy.ledger import ledger_file as file
-from populace.privacy.ledger.events import Head, Row, damage_error
+from populace.privacy.ledger.hash_chain import Head, Row, damage_error
 from populace.privacy.ledger.ledger_state import LedgerState
 
 # Opening a ledger reads fewer rows than this, beside those of the runs that it is asked for.
@@ -30,6 +30,7 @@ def catch_up(connection: sqlite3.Connection, books: LedgerState) -> None:
         raise damage_error("rows that were there before are gone or altered")
     for row in file.rows_after(connection, books.seq):
         books.read(row)
+    books.settle_read()
     file.check_head(connection, seq=books.seq, digest=books.hash)
 
 
@@ -62,12 +63,7 @@ def verify_parts(read: Callable[[Head], LogPart]) -> int:
             books.read(row)
             if part.checkpoint is not None and part.checkpoint.seq == books.seq:
                 agreed = file.Checkpoint(books.seq, books.hash, books.state())
+        books.settle_read()
     if part.checkpoint is not None and part.checkpoint != agreed:
         raise damage_error("its checkpoint does not follow from its rows")
     return books.seq
-
-
-def keep_checkpoint(connection: sqlite3.Connection, books: LedgerState) -> None:
-    """Keep a new checkpoint when enough rows have been written since the one before."""
-    if books.seq - file.checkpoint_seq(connection) >= CHECKPOINT_EVERY:
-        file.write_checkpoint(connection, file.Checkpoint(books.seq, books.hash, books.state()))

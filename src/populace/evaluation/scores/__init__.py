@@ -1,0 +1,1 @@
+"""One kind of score per file, computed from codes and numbers of rows alone."""
