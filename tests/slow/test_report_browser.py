@@ -116,8 +116,8 @@ def test_the_report_of_a_hierarchy_draws_itself_offline(
     drawn, console = browse(hierarchy_report, width=width, profile=tmp_path / "profile")
     assert console == []
     assert 'data-ready="yes"' in drawn
-    # Margins, ranking, errors, intervals, shifts, B and budget.
-    assert drawn.count('class="marks"') == 7
+    # Margins, ranking, errors, the producer's and the user's view, bias, B, simulated B and budget.
+    assert drawn.count('class="marks"') == 9
     assert "… 10 more" in drawn
 
 
