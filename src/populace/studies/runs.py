@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from populace.core.array_types import Floats
 from populace.core.errors import PopulaceError
-from populace.studies.response import drop_answers, nonresponse_probabilities
+from populace.studies.nonresponse import drop_answers, nonresponse_probabilities
 from populace.studies.samples import Sample, draw_sample
 from populace.studies.study import Study, StudyMethod
 from populace.studies.study_methods import METHOD_KINDS, SimulatedSurvey
