@@ -145,7 +145,7 @@ def work_through(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do the runs of one of several workers: STUDY FOLDER LEDGER SEEDS PLACE WORKERS. Failures are told as JSON."""
+    """Do the runs of one of several workers: STUDY FOLDER LEDGER SEEDS PLACE WORKERS. Failures are printed as JSON."""
     path, folder, ledger, seeds, place, workers = arguments
     parent = os.getppid()
 
