@@ -1,4 +1,4 @@
-"""What makes tests quick: files in memory, and no search for garbage among what stays to the end."""
+"""What makes tests quick: files in memory, one thread for matrices, and hardly any search for garbage."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     os.environ["TMPDIR"] = str(MEMORY)
     tempfile.tempdir = None
 
+# As the command does: matrices are small, and a second thread would wait, busily. Read when NumPy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # What commands keep for later ones.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path(__file__).parents[1] / ".pytest_cache" / "populace"))
 
@@ -33,6 +36,7 @@ settings.load_profile("unhurried")
 
 
 def pytest_collection_finish() -> None:
-    """Leave all modules and tests out of later searches."""
+    """Leave all modules and tests out of later searches, which are as rare as in a command."""
     gc.enable()
+    gc.set_threshold(100_000, 50, 100)
     gc.freeze()
