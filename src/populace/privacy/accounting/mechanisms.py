@@ -195,7 +195,8 @@ class PartitionSelection:
         return self.noise.variance
 
     def __str__(self) -> str:
-        return f"{self.noise}, released above {self.threshold}"
+        # Statements of the third format have these words, and readers compare them.
+        return f"{self.noise}, told above {self.threshold}"
 
 
 Noise = DiscreteGaussian | DiscreteLaplace

@@ -19,7 +19,7 @@ from populace.schema.schema import Schema
 MAX_SHARE_OF_OTHERS = 0.01
 # Below so many standard deviations, nothing is said.
 MIN_DEVIATIONS = 20.0
-# Fewer people than so many standard deviations of their noisy number are taken for none: by chance, 1 in 700.
+# Fewer people than so many standard deviations of their noisy number cannot be told from none: by chance, 1 in 700.
 MIN_PEOPLE_DEVIATIONS = 3.0
 # Public totals further away than this are wrong: by chance, less than 1 in 10⁹ even of a million totals.
 MAX_TOTALS_DEVIATIONS = 8.0
@@ -36,13 +36,13 @@ def find_spine_mismatch(measurements: Measurements) -> Iterator[str]:
 
 
 def _find_nobody(hierarchy: MeasuredHierarchy, schema: Schema) -> Iterator[str]:
-    """Yield a warning where the noisy number of people is indistinguishable from 0."""
+    """Yield a warning where the noisy number of people cannot be told from 0."""
     counted, deviation = _sum_smallest(hierarchy, level=0, clique=())
     if float(counted.sum()) < MIN_PEOPLE_DEVIATIONS * deviation:
         column = "" if schema.frequency is None else f", or “{schema.frequency}” may hold no whole numbers"
         yield (
-            f"The number of {schema.unit.word} records is indistinguishable from 0 by the noisy counts: the table may "
-            f"be empty or small{column}. A cell that is no whole number of 0 or more counts nobody."
+            f"The number of {schema.unit.word} records cannot be told from 0 by the noisy counts: the table may be "
+            f"empty or small{column}. A cell that is no whole number of 0 or more counts nobody."
         )
 
 

@@ -86,9 +86,9 @@ def _totals(design: Design) -> Iterator[str]:
     by = [" × ".join(control.by.clique) for control in design.totals]
     yield (
         f"Totals of the population by {quote_in_text(by)} are treated as public: what they say of anybody is not "
-        "protected by anything here. A count that one set of them decides is released as it stands there, without "
-        "error. Other counts come from weights that meet the totals; each has noise of its own, so counts that should "
-        "add up to a total do so only within their errors."
+        "protected by anything here. A count that one set of them decides is told as it stands there, without error. "
+        "Other counts come from weights that meet the totals; each has noise of its own, so counts that should add up "
+        "to a total do so only within their errors."
     )
     named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
     if unused := [name for name, given in named_parts.items() if given is not None]:
