@@ -1,4 +1,4 @@
-"""What makes tests quick: files in memory, one thread for matrices, and hardly any search for garbage."""
+"""What makes tests quick: files in memory, and hardly any search for garbage."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ ROOM = 4 * 2**30
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ["TMPDIR"] = str(MEMORY)
     tempfile.tempdir = None
-
-# As the command does: matrices are small, and a second thread would wait, busily. Read when NumPy is loaded.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # What commands keep for later ones.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path(__file__).parents[1] / ".pytest_cache" / "populace"))
