@@ -9,6 +9,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import PurePosixPath
 
 from populace.methods.registry import METHODS
@@ -75,10 +76,14 @@ def import_graph(texts: Texts, *, late: bool) -> dict[str, set[str]]:
     modules = {_dotted(path): path for path in texts}
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
-        graph[name] = set()
-        for node in _imports(ast.parse(texts[path]), late=late):
-            graph[name] |= {found for found in _targets(node, path) if found in modules}
+        graph[name] = {found for found in _imported(path, texts[path], late=late) if found in modules}
     return graph
+
+
+@cache
+def _imported(path: str, text: str, *, late: bool) -> frozenset[str]:
+    """Return the modules that a file may import, by dotted names."""
+    return frozenset(found for node in _imports(ast.parse(text), late=late) for found in _targets(node, path))
 
 
 def _dotted(path: str) -> str:
@@ -205,7 +210,7 @@ def retired_words(texts: Texts) -> list[str]:
     """No identifier has a retired word in it: between underscores, or where a capital begins."""
     found = []
     for path, text in texts.items():
-        for name, line in _identifiers(path, text):
+        for name, line in [(PurePosixPath(path).stem, 0), *_identifiers(text)]:
             held = [RETIRED[word] for word in words_of(name) if word in RETIRED and name not in KEPT_WORDS]
             if name.isupper() and name not in KEPT_CONSTANTS:
                 held += [
@@ -215,27 +220,30 @@ def retired_words(texts: Texts) -> list[str]:
     return found
 
 
+@cache
 def words_of(name: str) -> list[str]:
     """Return the words of an identifier."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return [word for word in apart.lower().split("_") if word]
 
 
-def _identifiers(path: str, text: str) -> Iterator[tuple[str, int]]:
-    """Yield every name that a module gives, and its own."""
-    yield PurePosixPath(path).stem, 0
+@cache
+def _identifiers(text: str) -> tuple[tuple[str, int], ...]:
+    """Return every name that a module gives, and its line."""
+    found = []
     for node in nodes(text):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name, node.lineno
+                found.append((node.name, node.lineno))
             case ast.arg():
-                yield node.arg, node.lineno
+                found.append((node.arg, node.lineno))
             case ast.Name(ctx=ast.Store()):
-                yield node.id, node.lineno
+                found.append((node.id, node.lineno))
             case ast.Attribute(ctx=ast.Store()):
-                yield node.attr, node.lineno
+                found.append((node.attr, node.lineno))
             case ast.alias(asname=str()):
-                yield str(node.asname), node.lineno
+                found.append((str(node.asname), node.lineno))
+    return tuple(found)
 
 
 _PARTICIPLE = re.compile(
@@ -291,6 +299,7 @@ def _pairs(
     return [(a, b) for a, b in pairs if (a[0], a[1] - 1, b[0], b[1] - 1) not in known]
 
 
+@cache
 def _telling_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines of a module that count, without white space, and their numbers."""
     skipped = {

@@ -44,7 +44,15 @@ def run_pair(number, pair, *, method, neighbours="add-remove"):
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-@pytest.mark.parametrize(("method", "pairs"), [("adaptive", 5), ("independent", 20)])
+@pytest.mark.parametrize(
+    ("method", "pairs"),
+    [
+        ("adaptive", 2),
+        ("independent", 6),
+        pytest.param("adaptive", 10, marks=pytest.mark.slow),
+        pytest.param("independent", 40, marks=pytest.mark.slow),
+    ],
+)
 def test_a_whole_household_is_covered(method, neighbours, pairs, monkeypatch):
     monkeypatch.setattr(reservation, "Ledger", Workspace)
     rng = np.random.default_rng(6)
@@ -91,7 +99,7 @@ def test_a_row_for_every_person_is_seen_by_the_replay(monkeypatch):
     """The planted fault: persons counted as units of their own, at the price of one."""
     monkeypatch.setattr(reservation, "Ledger", Workspace)
     rng = np.random.default_rng(6)
-    pairs = [draw_neighbours(rng, most=MOST) for _ in range(20)]
+    pairs = [draw_neighbours(rng, most=MOST) for _ in range(8)]
 
     def run_all() -> None:
         for number, pair in enumerate(pairs):

@@ -83,7 +83,8 @@ def check_twins(found, *, method, delta="1e-3") -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [pytest.param(name, marks=pytest.mark.slow) if name == "gem" else name for name in METHODS]
+    "method",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("aim", "gem") else name for name in METHODS],
 )
 def test_neighbours_agree_under_frozen_outputs(method):
     """Some canaries on an empty table, one row and many, and some random rows."""

@@ -65,4 +65,4 @@ def test_a_folder_of_an_older_version_is_read_with_a_note(
     older = shutil.copytree(stages[0], workspace.folder / "older")
     (older / "parents.json").unlink()
     assert main(["fit", str(older), "--out", workspace.path("late")]) == 0
-    assert "cannot be told" in capsys.readouterr().err
+    assert "cannot be checked" in capsys.readouterr().err

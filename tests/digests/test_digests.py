@@ -15,8 +15,9 @@ from .cases import CASES
 from .internals import METHODS
 from .record import differences, machine, recorded, recorded_on, run_case
 
-# Every method on one table, and every third of the estimates, are among the fast tests.
+# Every other method on one table, and every third of the estimates, are among the fast tests.
 _LATER = {name for name in CASES if name.endswith("on trips")}
+_LATER |= {name for place, name in enumerate(n for n in CASES if n.endswith("on people")) if place % 2}
 _LATER |= {name for place, name in enumerate(n for n in CASES if n.startswith("estimate")) if place % 3}
 NAMES = [
     pytest.param(name, marks=pytest.mark.slow if case.slow or name in _LATER else ())

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import _lru_cache_wrapper as CachedFunction
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -39,7 +40,7 @@ def clear_caches() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("populace."):
             for held in list(vars(module).values()):
-                if hasattr(held, "cache_clear"):
+                if isinstance(held, CachedFunction):
                     held.cache_clear()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import IntegerColumn
 from populace.schema.schema import Schema
+from tests.helpers.sampled_cases import sample_cases
 from tests.properties.example_counts import TIMES
 from tests.properties.round_trips import Job, jobs, round_trip
 
@@ -43,8 +45,7 @@ def test_a_random_run_verifies_loads_and_encodes_to_what_it_was(job: Job) -> Non
         round_trip(job, Path(home))
 
 
-@pytest.mark.parametrize("rows", [0, 1, 50])
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(("rows", "form"), sample_cases(product([0, 1, 50], ["csv", "parquet"]), to=3))
 def test_tables_of_one_column_and_of_no_rows_make_the_round_trip(
     rows: int, form: str, tmp_path: Path
 ) -> None:

@@ -96,7 +96,7 @@ class SafetyNet:
 
 
 def _is_taken(folder: Path) -> bool:
-    """Say whether a folder can receive no result any more, as far as that can be told."""
+    """Say whether a folder can receive no result any more, as far as that can be known."""
     try:
         return os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir()))
     except OSError:

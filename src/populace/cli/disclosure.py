@@ -48,7 +48,7 @@ def disclosure(
     """Check what a table discloses: k-anonymity, ℓ-diversity, t-closeness, and attacks with a control.
 
     Values are taken as they are published, so recoded ones (20-29, *) are values like others. Of several pieces, the
-    criteria that survive their union are told. Attacks need the rows that the table was made from, and a control. All
+    criteria that survive their union are shown. Attacks need the rows that the table was made from, and a control. All
     of it is INTERNAL, but for files of a release that is named, without attacks. Nothing is charged or protected.
 
     Examples:

@@ -120,7 +120,7 @@ def note_missing_digests(folder: Path) -> None:
     from populace.release.manifest import MANIFEST_FILE
 
     if not any((folder / name).is_file() for name in (PARENTS_FILE, MANIFEST_FILE)):
-        say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be told")
+        say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be checked")
 
 
 def note_unread_columns(data: Path | Mapping[str, Path], schema: Schema) -> None:
@@ -197,12 +197,12 @@ def note_lost_in_noise(release: Release) -> None:
     for name, column in release.measurements.schema.columns.items():
         if column.domain_learnt and not column.levels:
             say(
-                f"note: no value of {name!r} was frequent enough to be told, so the column is empty (hint: list its "
-                "values in the schema, or ask with a larger epsilon)"
+                f"note: no value of {name!r} was frequent enough to be released, so the column is empty (hint: list "
+                "its values in the schema, or ask with a larger epsilon)"
             )
     if release.measurements.released_rows is not None and not len(release.measurements.released_rows.counts):
         say(
-            "note: no row was frequent enough to be told, so the table is empty, however many rows were asked for "
+            "note: no row was frequent enough to be released, so the table is empty, however many rows were asked for "
             "(hint: leave out or coarsen columns, or use --method auto)"
         )
     total = max(1.0, float(release.intervals.of().estimate))

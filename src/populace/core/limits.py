@@ -69,6 +69,8 @@ class Limits:
 
     # private
 
+    max_counted_cells: int = 2**31
+    """Cells of a column or a marginal that is counted: a count and its noise take 16 bytes each."""
     max_prepared_bytes: int = 2**31
     """Bytes of exact tables that an engine keeps while the same candidates are asked about."""
     max_value_length: int = 200
@@ -86,6 +88,8 @@ class Limits:
 
     max_paired_columns: int = 512
     """Columns of which all pairs are scored: 130,816 pairs take minutes."""
+    max_grid_cells: int = 2**21
+    """Cells of the grid in which a domain is learnt: whole numbers and moments up to so many have one each."""
     max_histogram_bins: int = 2**22
     """Bins of a histogram: each is counted, drawn for, saved and shown with its interval."""
     max_marginal_cells: int = 2**24

@@ -260,6 +260,7 @@ class Measurements:
                 }
                 for item in self.items
             ],
+            # Digests of releases that exist pin this key.
             **({} if self.released_rows is None else {"told": self.released_rows.to_json()}),
             **({} if self.public is None else {"public": self.public.to_json()}),
         }

@@ -48,7 +48,7 @@ class ExpectedError:
     query: str
     groups: int
     suppressed: int
-    """Groups that cannot be told from noise."""
+    """Groups that are indistinguishable from noise."""
     privacy_error: float | None
     worst_privacy_error: float | None
 

@@ -164,7 +164,7 @@ class Barrier(PublicFacts):
         """Return the values of a column whose noisy counts exceed a threshold, with these counts, sorted by text.
 
         Noise hides how many rows of a unit hold a value that others hold too. A value that one unit alone has is
-        told with at most the probability that the charge takes from δ; one that nobody has is never told.
+        released with at most the probability that the charge takes from δ; one that nobody has is never released.
         Proof: docs/proofs/discover.md.
         """
         known = not isinstance(self._table.schema.columns.get(column), UnknownValues)
@@ -180,11 +180,11 @@ class Barrier(PublicFacts):
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Return the rows, as codes of all columns, whose noisy counts exceed a threshold, with these counts, sorted.
 
-        A row is a key as a value is: one that one unit alone has is told with at most the probability that the charge
-        takes from δ, one that nobody has is never told. Proof: docs/proofs/discover.md.
+        A row is a key as a value is: one that one unit alone has is released with at most the probability that the
+        charge takes from δ, one that nobody has is never released. Proof: docs/proofs/discover.md.
         """
         if not _selects_partitions(mechanism):
-            raise UsageError(f"rows cannot be told with {mechanism}.", hint="ask for those above a threshold")
+            raise UsageError(f"rows cannot have {mechanism}.", hint="ask for those above a threshold")
         self._run.charge(self._spend("discover", WHOLE_ROWS, mechanism=mechanism))
         rows, counts = self._table.engine().tally()
         return self._noise.reveal(rows, counts, mechanism=mechanism)
@@ -253,7 +253,7 @@ class Barrier(PublicFacts):
         """Return a number with noise that follows a smooth bound on its own rows, rounded to a public lattice.
 
         The bound changes by at most e^t from one row to the next, so a unit of r rows costs r times as much as one
-        row. The bound, and so the scale of the noise, is never told. Proof: docs/proofs/smooth.md.
+        row. The bound, and so the scale of the noise, is never released. Proof: docs/proofs/smooth.md.
         """
         from populace.private.survey.smooth_answers import answer, check_noise_and_lattice, check_question
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from populace.core.errors import ResourceError, UsageError
+from populace.core.limits import LIMITS
 from populace.core.memory_limit import memory_limit
 from populace.schema.schema import Schema
 
-MAX_CELLS = 2**31
 # Counts, noise, model, intervals and shares of one cell of a column, and what a report and texts hold of it: a run of
 # `independent` with its report peaks at 440 to 470 bytes for each of 2^20 and of 2^22 codes.
 CELL_BYTES = 512
@@ -31,9 +31,10 @@ def check_capacity(schema: Schema, *, rows: int | None = None, numbers: int = 0)
     its own tables within `METHOD_BYTES`.
     """
     widest = max(schema.domain, key=schema.domain.__getitem__)
-    if schema.domain[widest] > MAX_CELLS:
+    if schema.domain[widest] > LIMITS.max_counted_cells:
         raise UsageError(
-            f"column {widest!r} has {schema.domain[widest]} cells; the most that can be counted is {MAX_CELLS}.",
+            f"column {widest!r} has {schema.domain[widest]} cells; the most that can be counted is "
+            f"{LIMITS.max_counted_cells}.",
             hint="give it a width or edges, or leave it out",
         )
     coded, drawn = _row_bytes(schema)

@@ -30,7 +30,7 @@ def check_answerable(plan: QueryPlan) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EmptyTableOracle:
-    """An oracle about no rows, told exactly. Nothing is charged, for nothing is read."""
+    """An oracle about no rows, answered exactly. Nothing is charged, for nothing is read."""
 
     schema: Schema
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Candidates, Counts, Domain, Marginal
 from populace.privacy.accounting.fixed_point import fixed_point_steps
-from populace.private.capacity import MAX_CELLS
 
 
 def check_marginals(marginals: Sequence[Marginal], *, domain: Domain) -> None:
@@ -31,9 +31,9 @@ def check_marginals(marginals: Sequence[Marginal], *, domain: Domain) -> None:
                     hint="give every code of the column exactly one group",
                 )
         cells = math.prod(marginal.shape(domain))
-        if cells > MAX_CELLS:
+        if cells > LIMITS.max_counted_cells:
             raise UsageError(
-                f"marginal {marginal} has {cells} cells; the most is {MAX_CELLS}.",
+                f"marginal {marginal} has {cells} cells; the most is {LIMITS.max_counted_cells}.",
                 hint="coarsen or drop one of its columns",
             )
 

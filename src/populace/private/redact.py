@@ -1,4 +1,4 @@
-"""What goes wrong on the private side, told without a word about rows.
+"""What goes wrong on the private side, reported without a word about rows.
 
 Libraries quote cells, shapes and counts in their messages, and a traceback holds what was being computed. None of that
 may leave: what leaves is one of a few errors with a fixed text, and nothing hangs on it.

@@ -99,8 +99,8 @@ def require_id_column(schema: Schema) -> str:
     check_rows_are_units(schema)
     if schema.unit.id is None:
         raise UsageError(
-            "the schema names no id: a person would be told by the content of a row, and another list of columns would "
-            "put people into other pieces.",
+            "the schema names no id: a person would be identified by the content of a row, and another list of columns "
+            "would put people into other pieces.",
             hint="name the column that tells persons apart: `id` under [table]",
         )
     return schema.unit.id

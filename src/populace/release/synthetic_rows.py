@@ -21,8 +21,8 @@ from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.methods.topdown.counts_model import read_counts
 from populace.release.table_files import count_column
-from populace.sampling.assign_units import assign_units
 from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
+from populace.sampling.place_households import place_households
 from populace.sampling.swap_members import MemberBlock
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.geocodes import GEOCODE
@@ -63,11 +63,11 @@ def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Genera
     blocks = list_member_blocks(schema)
     chunks = list(draw_rows(model, rows=rows, rng=rng, rules=schema.rules, sweeps=sweeps, blocks=blocks))
     if schema.linked is not None and schema.geography is not None:
-        chunks = _assign_units(chunks, schema=schema, model=model, rng=rng)
+        chunks = _place_households(chunks, schema=schema, model=model, rng=rng)
     return _join([SyntheticRows(codec.decode(codes, rng=rng), codec.normalize(codes)) for codes in chunks])
 
 
-def _assign_units(
+def _place_households(
     chunks: Sequence[Mapping[str, npt.NDArray[Any]]],
     *,
     schema: Schema,
@@ -82,7 +82,7 @@ def _assign_units(
         )
     codes = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     domain = unit_domain(schema)
-    units = assign_units(
+    units = place_households(
         codes,
         codes[GEOCODE],
         strata=np.ravel_multi_index([codes[name] for name in domain], domain.shape(domain)),

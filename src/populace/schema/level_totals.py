@@ -145,7 +145,7 @@ def check_level_totals(
     if facts and any(each.clique for each in totals):
         raise SchemaError(
             "[[totals]] by columns are declared beside facts about units.",
-            hint="take out one of them: whether both can hold cannot be told in general",
+            hint="take out one of them: whether both can hold cannot be decided in general",
         )
     below = sorted({frozenset(each.clique) for each in totals if each.level}, key=len)
     for small, large in combinations(below, 2):

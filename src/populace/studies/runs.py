@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from populace.core.array_types import Floats
 from populace.core.errors import PopulaceError
-from populace.studies.response import drop_answers, nonresponse_probabilities
+from populace.studies.nonresponse import drop_answers, nonresponse_probabilities
 from populace.studies.samples import Sample, draw_sample
 from populace.studies.study import Study, StudyMethod
 from populace.studies.study_methods import METHOD_KINDS, SimulatedSurvey
@@ -145,7 +145,7 @@ def work_through(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do the runs of one of several workers: STUDY FOLDER LEDGER SEEDS PLACE WORKERS. Failures are told as JSON."""
+    """Do the runs of one of several workers: STUDY FOLDER LEDGER SEEDS PLACE WORKERS. Failures are printed as JSON."""
     path, folder, ledger, seeds, place, workers = arguments
     parent = os.getppid()
 

@@ -1,4 +1,4 @@
-"""Samples of a population by a public design, and what an estimator may be told about it."""
+"""Samples of a population by a public design, and what an estimator may know about it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sample:
 
 
 def draw_sample(design: SampleDesign, truth: Truth, *, rng: np.random.Generator) -> Sample:
-    """Draw a sample. Rates that differ by condition are not among the fields: nobody is told."""
+    """Draw a sample. Rates that differ by condition are not among the fields: nobody knows them."""
     if design.kind is SampleKind.ALL:
         return Sample(rows=np.arange(truth.size), fields={})
     if design.kind is SampleKind.STRATIFIED:

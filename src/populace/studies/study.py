@@ -43,7 +43,7 @@ class SampleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleDesign:
-    """A sampling design. `rates` are rates of those who meet a condition, which the estimators are not told."""
+    """A sampling design. `rates` are rates of those who meet a condition, which the estimators do not know."""
 
     kind: SampleKind = SampleKind.ALL
     n: int | None = None

@@ -80,7 +80,9 @@ def check_consistent(estimates: HierarchyEstimates) -> None:
         assert close(spine.sum_children(estimates.cells[level], level=level), estimates.cells[level - 1])
 
 
-@pytest.mark.parametrize("depth", [2, 3, 4, 5])
+@pytest.mark.parametrize(
+    "depth", [2, pytest.param(3, marks=pytest.mark.slow), 4, pytest.param(5, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("columns", [1, 2, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_estimates_and_variances_are_those_of_dense_least_squares(
@@ -207,7 +209,7 @@ RUNS, FEWEST, MOST = 1000, 910, 980
 
 
 @pytest.mark.parametrize(("scale", "is_right"), [(1.0, True), (0.5, False), (2.0, False)])
-@pytest.mark.parametrize("kind", ["plain", "everything"])
+@pytest.mark.parametrize("kind", ["plain", pytest.param("everything", marks=pytest.mark.slow)])
 def test_estimates_are_unbiased_and_covered_as_often_as_stated(
     kind: str, scale: float, is_right: bool
 ) -> None:

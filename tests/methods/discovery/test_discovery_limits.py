@@ -34,8 +34,8 @@ ROWS = 400
 @pytest.fixture(autouse=True)
 def few_cells(monkeypatch):
     """Wide ranges have more values than cells all the same, and tests are fast."""
-    monkeypatch.setattr(grids, "MAX_GRID_CELLS", 2**12)
-    monkeypatch.setattr(grids, "LIMITS", replace(LIMITS, max_decimal_bins=2**11))
+    few = replace(LIMITS, max_grid_cells=2**12, max_decimal_bins=2**11)
+    monkeypatch.setattr(grids, "LIMITS", few)
 
 
 def whole(*edges: int) -> IntegerColumn:

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from populace.api.measure import measure
 from populace.api.synthesize import synthesize
 from populace.core.errors import ReleaseError
+from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS
 from populace.core.progress import silent
 from populace.measurements.measurements import Measurements
 from populace.methods.discovery.discovery_config import DISCOVERY_CONFIG
-from populace.methods.discovery.discovery_grid import MAX_GRID_CELLS, DiscoveryGrid, find_roundest
+from populace.methods.discovery.discovery_grid import DiscoveryGrid, find_roundest
 from populace.methods.discovery.domain_discovery import (
     build_grids,
     discover_domains,
@@ -292,7 +293,7 @@ def test_every_range_has_a_grid(low, high, whole, decimals):
     of = IntegerColumn if whole else DecimalColumn
     column = UnknownBins(name="x", min=Fraction(low), max=Fraction(high), of=of, decimals=decimals)
     found = DiscoveryGrid.of(column).column
-    assert 1 <= found.levels <= MAX_GRID_CELLS + 2
+    assert 1 <= found.levels <= LIMITS.max_grid_cells + 2
     assert as_declared(found) == column
 
 

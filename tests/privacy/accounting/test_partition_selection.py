@@ -216,7 +216,7 @@ def test_a_threshold_is_a_whole_number_above_zero(told):
 
 def test_keys_are_not_told_with_noise_that_takes_a_part_of_delta_itself():
     """The books charge what a threshold takes; what the noise names would be on top of it."""
-    with pytest.raises(UsageError, match="keys cannot be told"):
+    with pytest.raises(UsageError, match="keys cannot be released"):
         PartitionSelection(EpsilonDeltaGaussian(Fraction(100), Fraction(1, 100)), 200)
     with pytest.raises(UsageError, match="has no 'delta'"):
         mechanism_from_json({"law": "stability", "variance": "100", "delta": "1/100", "threshold": "200"})

@@ -26,6 +26,7 @@ from populace.release.statement.membership_power import bound_membership_power
 from populace.schema.unit import Neighbours
 from tests.helpers.ledgers import forge, rows
 from tests.helpers.privacy_units import exact_totals, make_unit
+from tests.helpers.sampled_cases import sample_cases
 
 DELTA = Fraction("1e-6")
 NOTHING = (Fraction(0), Fraction(0))
@@ -294,7 +295,7 @@ def charge_plan(run, *, factor=Fraction(1)):
     return spends
 
 
-@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("neighbours", sample_cases(Neighbours, to=2))
 def test_a_calibrated_plan_needs_all_it_reserved_and_is_within_it(ledger, neighbours):
     """The ledger takes prices above the cap where the distribution is within (ε, δ), and gives nothing back."""
     run = reserve(ledger, neighbours=neighbours, epsilon=8)

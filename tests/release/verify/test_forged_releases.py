@@ -17,6 +17,7 @@ from populace.release.manifest import dump_json
 from populace.release.statement.statement import RELEASE_FORMAT
 from populace.release.verify import checks
 from tests.helpers.forged_releases import RAW, RELEASES, Forger, exit_code
+from tests.helpers.sampled_cases import sample_cases
 
 NEWEST = RELEASES / str(RELEASE_FORMAT)
 KINDS = ("csv", "parquet", "learnt", "public", "estimates")
@@ -43,7 +44,13 @@ def fuzz(source: Path, place: Path, *, seed: int, mutations: int, monkeypatch: p
     assert found >= {0 if source.parent == NEWEST else 4, 2}
 
 
-@pytest.mark.parametrize(("kind", "mutations"), [("public", 110), ("estimates", 50), ("parquet", 40)])
+@pytest.mark.parametrize(
+    ("kind", "mutations"),
+    [
+        *(("public", 40), ("estimates", 25), ("parquet", 40)),
+        *sample_cases([("public", 110), ("estimates", 50)], to=0),
+    ],
+)
 def test_forged_releases_are_answered(
     kind: str, mutations: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,8 +23,6 @@ from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.columns.range_columns import StepColumn
 from populace.schema.columns.unknown_columns import UnknownBins
 
-# Whole numbers and moments get cells of their own up to here; decimals have as many as a column may have bins.
-MAX_GRID_CELLS = 2**21
 # A column that has more bins than this part of the cells is not cut any finer.
 _OWN_BINS_PART = 4
 # Decimals of which nothing is declared are told apart to this part of a cell.
@@ -140,7 +138,7 @@ def max_grid_cells(column: OpenColumn) -> int:
     step = _integer_step(known, values)
     if step == 1:
         return values
-    if known.levels > MAX_GRID_CELLS // _OWN_BINS_PART:
+    if known.levels > LIMITS.max_grid_cells // _OWN_BINS_PART:
         return known.levels
     return 2 * (values // step + 2 + known.levels)
 
@@ -157,10 +155,10 @@ def _finest_column(column: OpenColumn) -> tuple[StepColumn | DecimalColumn, Frac
     if step > 1:
         if isinstance(known, IntegerColumn) and any(known.ends):
             raise SchemaError(
-                f"column {known.name!r} has inside, top or bottom, and more than {MAX_GRID_CELLS} numbers.",
+                f"column {known.name!r} has inside, top or bottom, and more than {LIMITS.max_grid_cells} numbers.",
                 hint="leave one of them out",
             )
-        if known.levels > MAX_GRID_CELLS // _OWN_BINS_PART:
+        if known.levels > LIMITS.max_grid_cells // _OWN_BINS_PART:
             return known, Fraction(unit), 0
         own = [start // unit for start in known.starts]
         starts = [each * unit for each in _alternating_starts(low, high, step, own=own)]
@@ -176,9 +174,9 @@ def _resolution(column: StepColumn) -> int:
 
 def _integer_step(column: StepColumn, values: int) -> int:
     """Return 1, or the least step of which so many values have few enough multiples."""
-    if values <= MAX_GRID_CELLS:
+    if values <= LIMITS.max_grid_cells:
         return 1
-    most = MAX_GRID_CELLS - 4 - 2 * min(column.levels, MAX_GRID_CELLS // _OWN_BINS_PART)
+    most = LIMITS.max_grid_cells - 4 - 2 * min(column.levels, LIMITS.max_grid_cells // _OWN_BINS_PART)
     if not isinstance(column, TemporalColumn):
         return int(_round_up_125(Fraction(2 * values, most)))
     unit = _resolution(column)

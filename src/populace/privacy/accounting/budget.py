@@ -203,7 +203,7 @@ class Budget:
         return self._noise(share, answers=scores, l1=self.unit.score_shift)
 
     def sum_noise(self, share: Fraction, *, sums: int) -> Noise:
-        """Return the least noise with which this many sums, told in steps, cost at most a share of the budget.
+        """Return the least noise with which this many sums, released in steps, cost at most a share of the budget.
 
         >>> from populace.schema.unit import PrivacyUnit
         >>> noise = Budget.of(Fraction(1), Fraction(0), unit=PrivacyUnit()).sum_noise(Fraction(1, 2), sums=3)

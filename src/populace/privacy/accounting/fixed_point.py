@@ -1,4 +1,4 @@
-"""How finely numbers are told before noise meets them: in whole steps, so that noise can be exact."""
+"""How finely numbers are rounded before noise meets them: in whole steps, so that noise can be exact."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 # A row adds at most this many steps to a sum: of the most that it can add, one step is a 16-millionth.
 STEPS = 2**24
-# The logarithm of a smooth bound is told in so many steps for each t by which it may move between neighbours.
+# The logarithm of a smooth bound is rounded to so many steps for each t by which it may move between neighbours.
 LOG_STEPS = 2**10
-# The scores of sets of bins are told in at least so many steps for what one row can move them.
+# The scores of sets of bins are rounded to at least so many steps for what one row can move them.
 SCORE_STEPS = 2**20
-# What is told in steps, by its verb and by how the books have it, and in at least how many for one row.
+# What is released in steps, by its verb and by how the books have it, and in at least how many for one row.
 _STEPPED = (
     ("measure", re.compile(r"sum of .*|[0-9]+ sums", re.DOTALL), STEPS),
     ("score", re.compile(r"size of the bound on .*", re.DOTALL), LOG_STEPS),

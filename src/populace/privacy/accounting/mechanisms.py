@@ -97,7 +97,7 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialCount:
-    """The exponential mechanism over 0 … most: a count x is told as a with P[a] ∝ exp(−|a − x|/scale).
+    """The exponential mechanism over 0 … most: a count x is released as a with P[a] ∝ exp(−|a − x|/scale).
 
     It is integer Laplace noise given that the sum stays within 0 and `most`. A scale above `most` would hide every
     count there can be, and is refused.
@@ -113,7 +113,7 @@ class ExponentialCount:
         object.__setattr__(self, "scale", _check_positive(self.scale, name="the scale"))
         if isinstance(self.most, bool) or not isinstance(self.most, int) or self.most < self.scale:
             raise UsageError(
-                f"counts up to {self.most!r} cannot be told with noise of scale {float(self.scale):.6g}.",
+                f"counts up to {self.most!r} cannot be released with noise of scale {float(self.scale):.6g}.",
                 hint="raise epsilon, or let counts go higher",
             )
 
@@ -164,9 +164,9 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """Keys that occur are counted with integer noise, and told where the sum exceeds a threshold.
+    """Keys that occur are counted with integer noise, and released where the sum exceeds a threshold.
 
-    A key that does not occur is never told, so the keys themselves may be private: what they are, and how many.
+    A key that does not occur is never released, so the keys themselves may be private: what they are, and how many.
 
     >>> PartitionSelection(DiscreteGaussian(Fraction(9)), 20).to_json()
     {'law': 'stability', 'variance': '9', 'threshold': '20'}
@@ -178,7 +178,9 @@ class PartitionSelection:
     def __post_init__(self) -> None:
         # No subclass either: the part of δ that GaussianWithin names would never be charged.
         if type(self.noise) not in (DiscreteGaussian, DiscreteLaplace):
-            raise UsageError(f"keys cannot be told with {self.noise}.", hint="give Gaussian or Laplace noise")
+            raise UsageError(
+                f"keys cannot be released with {self.noise}.", hint="give Gaussian or Laplace noise"
+            )
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 1:
             raise UsageError(f"the threshold is {self.threshold!r}.", hint="give a whole number of 1 or more")
 
@@ -193,6 +195,7 @@ class PartitionSelection:
         return self.noise.variance
 
     def __str__(self) -> str:
+        # Statements of the third format have these words, and readers compare them.
         return f"{self.noise}, told above {self.threshold}"
 
 

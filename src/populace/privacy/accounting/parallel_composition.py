@@ -77,7 +77,7 @@ def overall_epsilon(
 def amplified_piece_epsilon(
     epsilon: Fraction, *, split: Split, pieces: Sequence[int], persons: int | None = None
 ) -> Fraction:
-    """Return what answers at this ε on some pieces cost whoever is told them alone, the split being secret.
+    """Return what answers at this ε on some pieces cost whoever sees them alone, the split being secret.
 
     Pieces that come together count as one: their shares add up. Where the number of persons is public, shares are those
     of whole persons. Proof: docs/proofs/partition.md
@@ -93,7 +93,7 @@ def amplified_piece_epsilon(
         design, shares = SamplingDesign.POISSON, [split.shares[piece] for piece in pieces]
     elif persons is None:
         raise UsageError(
-            "the share of a piece is told by its persons.",
+            "the share of a piece is given by its persons.",
             hint="give the number of persons, which is public here",
         )
     else:

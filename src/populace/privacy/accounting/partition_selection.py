@@ -1,7 +1,7 @@
-"""Keys told by a stability threshold: how likely a key that only one unit has is told at all.
+"""Keys released by a stability threshold: how likely a key that only one unit has is released at all.
 
-A key of count c is told when c + Z exceeds the threshold T. Keys that occur on one side of two neighbours only
-are the one thing that noise does not cover; the probability that any of them is told is set aside of δ.
+A key of count c is released when c + Z exceeds the threshold T. Keys that occur on one side of two neighbours only
+are the one thing that noise does not cover; the probability that any of them is released is set aside of δ.
 Proof: docs/proofs/discover.md
 """
 
@@ -54,7 +54,7 @@ def delta_price(mechanism: Mechanism, *, unit: PrivacyUnit) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def reveal_probability(mechanism: PartitionSelection, *, rows: int) -> Fraction:
-    """Return the most likely that some key is told when all its rows belong to one unit, rounded up.
+    """Return the most likely that some key is released when all its rows belong to one unit, rounded up.
 
     The maximum over all ways to spread at most r rows over new keys is reached at one of two ends: r keys of one
     row each, 1 − (1 − P[1 + Z > T])^r, or one key of r rows, P[r + Z > T]. Proof: docs/proofs/discover.md

@@ -54,7 +54,7 @@ class Currency(Enum):
 def price(spend: Spend, *, currency: Currency) -> Fraction:
     """Return what a spend costs, never too little.
 
-    Keys told above a threshold cost what their noise costs; the rest of their price is a part of δ (`key_delta`).
+    Keys released above a threshold cost what their noise costs; the rest of their price is a part of δ (`key_delta`).
     So is a part of the price of Gaussian noise among pure questions. Proof: docs/proofs/filters.md.
     Proof: docs/proofs/discrete-gaussian-gdp.md, docs/proofs/exponential-gdp.md, docs/proofs/exponential-histogram.md,
     docs/proofs/discover.md, docs/proofs/smooth.md and, for units of several rows, docs/proofs/rows-per-unit.md.

@@ -146,8 +146,14 @@ def composed_delta(variances: Iterable[Fraction], *, epsilon: Fraction) -> float
     >>> round(composed_delta([Fraction(1)], epsilon=Fraction(1)), 4)
     0.1414
     """
-    kept = tuple(sorted(variances))
-    return _distribution(kept, _best_tilt(_sum_inverses(kept), float(epsilon))).delta(float(epsilon))
+    return _find_delta(tuple(sorted(variances)), epsilon)
+
+
+# A run, its statement and its readers ask about the same noise.
+@lru_cache(maxsize=32)
+def _find_delta(variances: tuple[Fraction, ...], epsilon: Fraction) -> float:
+    tilt = _best_tilt(_sum_inverses(variances), float(epsilon))
+    return _distribution(variances, tilt).delta(float(epsilon))
 
 
 def composed_epsilon(variances: Iterable[Fraction], *, delta: Fraction) -> Fraction:
@@ -156,14 +162,18 @@ def composed_epsilon(variances: Iterable[Fraction], *, delta: Fraction) -> Fract
     >>> round(float(composed_epsilon([Fraction(1)] * 4, delta=Fraction("1e-6"))), 3)
     10.94
     """
-    kept = tuple(sorted(variances))
-    total = _sum_inverses(kept)
+    return _find_epsilon(tuple(sorted(variances)), delta)
+
+
+@lru_cache(maxsize=32)
+def _find_epsilon(variances: tuple[Fraction, ...], delta: Fraction) -> Fraction:
+    total = _sum_inverses(variances)
     # Continuous noise has nearly the same ε, and tells where to look.
     low, high = 0.0, total / 2 + 40 * math.sqrt(total) + 1
     while high - low > 1e-3 * max(high, 1e-3):
         middle = (low + high) / 2
         low, high = (middle, high) if _gaussian_tail(total, middle) > delta else (low, middle)
-    distribution = _distribution(kept, _best_tilt(total, high))
+    distribution = _distribution(variances, _best_tilt(total, high))
     low, high = 0.0, 2 * high + 1
     while high - low > 1e-9 * max(high, 1e-3):
         middle = (low + high) / 2

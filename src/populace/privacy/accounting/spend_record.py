@@ -89,7 +89,7 @@ def underpriced_error(message: str) -> LedgerError:
 def _min_sensitivity(spend: Spend, unit: PrivacyUnit) -> tuple[int, int]:
     """Return how far one unit can move an answer at least: in L1, and in squared L2.
 
-    What is told in steps moves by all steps of its rows, and as far in L2 as in L1: up and down may meet in one cell.
+    What is released in steps moves by all steps of its rows, in L2 as far as in L1: up and down may meet in one cell.
     """
     if spend.verb in ("measure", "discover") and spend.steps == 1:
         return unit.marginal_l1, unit.marginal_l2_squared

@@ -1,8 +1,8 @@
-"""A secret split of persons into pieces: which piece somebody is in follows from a key that nobody is told.
+"""A secret split of persons into pieces: which piece somebody is in follows from a key that nobody knows.
 
 The key is drawn once, from secret randomness, and kept for as long as the accounts of the pieces live: a second split
 of the same persons would put them into second pieces, and prices would add up. It is neither a seed nor written to a
-ledger or a release; the accounts carry a tag that it cannot be told from. Proof: docs/proofs/partition.md
+ledger or a release; the accounts carry a tag that does not reveal it. Proof: docs/proofs/partition.md
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SplitKey:
         ]
 
     def tag(self, split: Split, *, labels: str) -> str:
-        """Return a name for what a split does with this key, from which the key cannot be told.
+        """Return a name for what a split does with this key, that does not reveal the key.
 
         `labels` is the rule by which persons get their labels: other labels are another split.
         """

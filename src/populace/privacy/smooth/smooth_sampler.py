@@ -30,7 +30,7 @@ _WORD = 64
 _GUARD = 64
 # Words of one uniform number at first: more are hardly ever needed.
 _FIRST_WORDS = 2
-# Ties have probability 0. What is not decided here, with a probability below 2^−200, is never told.
+# Ties have probability 0. What is not decided here, with a probability below 2^−200, is never released.
 _MAX_WORDS = 256
 # Newton's steps that may find where a tail falls to a probability, and their precision; what is left is found by
 # widening, so many times twice as far.

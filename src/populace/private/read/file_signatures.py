@@ -1,4 +1,4 @@
-"""What a file is, told by its first bytes, and whether its first line can be a header.
+"""What a file is, by its first bytes, and whether its first line can be a header.
 
 A file that is no table of texts has private values where a header should be. No message quotes a byte of it.
 """

@@ -59,7 +59,7 @@ def _tally(parts: list[Array], *, kept: npt.NDArray[np.bool_] | None, column: Co
 
 
 def _is_key(known: Array, *, column: Column) -> npt.NDArray[np.bool_]:
-    """Say which texts may be told: not special, not empty, printable and of a reasonable length."""
+    """Say which texts may be released: not special, not empty, printable and of a reasonable length."""
     special = trim_texts(pa.array(["", *column.specials], pa.string()))
     fits = pc.less_equal(pc.utf8_length(known), LIMITS.max_value_length)
     plain = pc.and_(pc.utf8_is_printable(known), pc.and_(fits, pc.invert(pc.is_in(known, special))))

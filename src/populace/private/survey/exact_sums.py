@@ -98,7 +98,7 @@ def _check_columns(asked: Sum, *, schema: Schema) -> None:
 def check_noise(noise: object) -> None:
     """Refuse noise that whole numbers in steps do not go with, or that could not be drawn once it is paid for."""
     if type(noise) not in (DiscreteGaussian, DiscreteLaplace, EpsilonDeltaGaussian):
-        raise UsageError(f"steps cannot be told with {noise}.", hint="add Gaussian or Laplace noise")
+        raise UsageError(f"steps cannot be released with {noise}.", hint="add Gaussian or Laplace noise")
     if isinstance(noise, DiscreteGaussian | DiscreteLaplace) and not is_drawable(noise):
         raise UsageError(
             f"epsilon is too small for so many questions: {noise} is too wide to be drawn.",

@@ -79,12 +79,12 @@ def check(question: ImputedQuestion, schema: Schema) -> None:
     )
     if max(map(abs, numbers)) > _MAX_MAGNITUDE:
         raise UsageError(
-            f"a number about {donors.column!r} is too large to be told.",
+            f"a number about {donors.column!r} is too large to be released.",
             hint="give ends of a reasonable size",
         )
     if max(abs(donors.low), abs(donors.high)) * _MAX_MAGNITUDE < 1:
         raise UsageError(
-            f"the range of {donors.column!r} is too small to be told.",
+            f"the range of {donors.column!r} is too small to be released.",
             hint="give its values in smaller units",
         )
     grid = _Grid.of(donors)

@@ -1,6 +1,6 @@
 """Answers with smooth bounds, and scores of sets of bins, as the barrier asks for them.
 
-What is told of them is checked against public facts first. Proof: docs/proofs/smooth.md
+What is said of them is checked against public facts first. Proof: docs/proofs/smooth.md
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
 from populace.survey.smooth_questions import BinChoice, ImputedQuestion, SmoothQuestion
 
-# Below this a bound would hardly change, and its logarithm would take more steps than can be told.
+# Below this a bound would hardly change, and its logarithm would take more steps than can be counted.
 _MIN_SMOOTHNESS, _MAX_SMOOTHNESS = Fraction(1, 2**20), Fraction(2**8)
 # Lattices, and how far one of them may be from what one row can move: what is drawn is decided by then.
 _LATTICES, _APART = (Fraction(1, 2**256), Fraction(2**256)), 2**64

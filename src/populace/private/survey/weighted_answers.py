@@ -60,7 +60,7 @@ def check(question: WeightedQuestion | BinChoice, schema: Schema) -> None:
         )
     if not 1 <= base.largest <= MAX_CANDIDATE_WEIGHT or not _MIN_POPULATION <= base.unit <= _MAX_POPULATION:
         raise UsageError(
-            f"base weights are told in units of {base.unit} up to {base.largest} of them.",
+            f"base weights are given in units of {base.unit} up to {base.largest} of them.",
             hint=f"give a unit above 0, and a whole number of them from 1 to {MAX_CANDIDATE_WEIGHT}",
         )
     if isinstance(question, WeightedQuestion):

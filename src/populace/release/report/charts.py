@@ -117,15 +117,15 @@ def column_chart(shown: ColumnSummary) -> Spec:
             "measured": round_digits(bar.measured),
             "low": round_digits(bar.measured - bar.margin),
             "high": round_digits(bar.measured + bar.margin),
-            "told_synthetic": format_percent(bar.synthetic),
-            "told_measured": f"{format_percent(bar.measured)} ± {format_percent_bound(bar.margin)}",
+            "synthetic_text": format_percent(bar.synthetic),
+            "measured_text": f"{format_percent(bar.measured)} ± {format_percent_bound(bar.margin)}",
         }
         for place, bar in zip(places, shown.bars, strict=True)
     ]
     titles = {
         "label": shown.name,
-        "told_synthetic": "synthetic",
-        "told_measured": "estimated, 95 % margin of error",
+        "synthetic_text": "synthetic",
+        "measured_text": "estimated, 95 % margin of error",
     }
     scale = {"domain": [-MAX_SHARE, MAX_SHARE], "clamp": True} if is_clipped(shown) else {}
     share_axis = {"title": None, "scale": scale, "axis": percent_axis(4)}
@@ -198,10 +198,10 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
             "noise": round_digits(pair.comparison.noise_alone),
             "bound": round_digits(pair.comparison.error_bound),
             "likely": None if pair.comparison.likely is None else round_digits(pair.comparison.likely),
-            "told_distance": format_percent(pair.comparison.distance),
-            "told_noise": format_percent(pair.comparison.noise_alone),
-            "told_bound": format_percent_bound(pair.comparison.error_bound),
-            "told_likely": "–" if pair.comparison.likely is None else format_percent(pair.comparison.likely),
+            "distance_text": format_percent(pair.comparison.distance),
+            "noise_text": format_percent(pair.comparison.noise_alone),
+            "bound_text": format_percent_bound(pair.comparison.error_bound),
+            "likely_text": "–" if pair.comparison.likely is None else format_percent(pair.comparison.likely),
             "quality": pair.comparison.quality,
         }
         for place, pair in zip(_label_pairs(shown), shown, strict=True)
@@ -214,10 +214,10 @@ def pairs_chart(shown: Sequence[PairSummary]) -> Spec:
     }
     titles = {
         "pair": "pair",
-        "told_bound": "error bound",
-        "told_likely": "bootstrap estimate",
-        "told_distance": "distance from noisy counts",
-        "told_noise": "expected from noise alone",
+        "bound_text": "error bound",
+        "likely_text": "bootstrap estimate",
+        "distance_text": "distance from noisy counts",
+        "noise_text": "expected from noise alone",
         "quality": "quality",
     }
     tick = {"type": "tick", "color": INK, "thickness": 2, "size": 18}

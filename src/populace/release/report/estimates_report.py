@@ -157,11 +157,11 @@ def interval_chart(answer: QueryEstimates) -> charts.Spec:
                 "high": _round_digits(line.high),
                 "from": _round_digits(line.estimate - share * (line.estimate - line.low)),
                 "to": _round_digits(line.estimate + share * (line.high - line.estimate)),
-                "told": format_with_error(line.estimate, line.total),
+                "text": format_with_error(line.estimate, line.total),
                 "interval": f"{format_with_error(line.low, line.total)} to {format_with_error(line.high, line.total)}",
             }
         )
-    titles = {"group": answer.name, "told": "estimate", "interval": "95 % confidence interval"}
+    titles = {"group": answer.name, "text": "estimate", "interval": "95 % confidence interval"}
     axis = {
         "title": answer.unit or None,
         "scale": {"zero": False, "nice": True},

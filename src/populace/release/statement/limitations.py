@@ -55,7 +55,7 @@ def list_level_lines(measurements: Measurements) -> Iterator[LevelLine]:
 
 
 def _query_names(schema: Schema) -> Callable[[Marginal], str]:
-    """Return how queries are told: those that are asked together of linked tables have one name."""
+    """Return how queries are named: those that are asked together of linked tables have one name."""
     if schema.linked is None:
         return describe_query
     return partial(describe_linked_query, cells=MemberCells.of(schema), units=schema.linked.units)

@@ -56,13 +56,13 @@ def check_measurements_paid(measurements: Measurements) -> str:
         if (each.spend.verb, each.spend.what) == ("discover", WHOLE_ROWS)
     ]
     if (released is not None) is not bool(mechanisms):
-        raise altered_error("rows were told that were not paid for, or paid for and not told")
+        raise altered_error("rows were released that were not paid for, or paid for and not released")
     least = max(
         (mechanism.threshold for mechanism in mechanisms if isinstance(mechanism, PartitionSelection)),
         default=0,
     )
     if released is not None and released.counts.min(initial=least + 1) <= least:
-        raise altered_error("a row was told that is not above the threshold")
+        raise altered_error("a row was released that is not above the threshold")
     rows = "" if released is None else f", {len(released.counts)} different rows"
     return f"{measurements.describe()}{rows}: all booked with their noise"
 

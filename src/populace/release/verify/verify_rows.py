@@ -141,7 +141,7 @@ def list_tables(manifest: Manifest) -> list[str]:
 
 
 def _parse_filter(selection: RowSelection | None, *, schema: Schema, model: Model) -> RowFilter | None:
-    """Return the condition of all rows, after making sure that the model has the share of them that is told."""
+    """Return the condition of all rows, after making sure that the model has the share of them that is stated."""
     if selection is None:
         return None
     where = RowFilter.of(selection.where, schema=schema)

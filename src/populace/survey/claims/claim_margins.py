@@ -113,7 +113,7 @@ class SmoothTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SmoothMargin:
-    """A combination of quantities, or its opposite, and a number: linearized at the totals that were told."""
+    """A combination of quantities, or its opposite, and a number: linearized at the totals that were released."""
 
     terms: tuple[SmoothTerm, ...]
     constant: float

@@ -30,7 +30,7 @@ from populace.survey.claims.claims import Claim, list_known_columns
 from populace.survey.design import survey_columns as columns
 from populace.survey.sums import Indicator, Sum, SumFactor
 
-# Centres are told in so many parts of a range: a public lattice on which every machine finds the same one.
+# Centres are given in so many parts of a range: a public lattice on which every machine finds the same one.
 CENTRE_PARTS = 1024
 # Of an estimate from synthetic rows, as an analyst would write it down.
 ESTIMATE_DIGITS = 6

@@ -67,7 +67,7 @@ def _class_chart(
         "level": "level",
         "class": f"{of} count",
         "counts": "counts",
-        "told": "mean shift",
+        "text": "mean shift",
         "b": "B",
     }
     point = {"type": "point", "filled": False, "size": 55, "opacity": 1, "strokeWidth": 1.75}
@@ -106,7 +106,7 @@ def _bias_values(bias: Sequence[LevelBias]) -> tuple[list[Spec], list[str]]:
             "counts": format_number(each.counts),
             "mean": charts.round_digits(each.mean),
             "asymmetry": None if each.asymmetry is None else charts.round_digits(each.asymmetry),
-            "told": format_with_error(each.mean, 0.1),
+            "text": format_with_error(each.mean, 0.1),
             "b": "–" if each.asymmetry is None else format_with_error(each.asymmetry, 0.1),
         }
         for level in bias

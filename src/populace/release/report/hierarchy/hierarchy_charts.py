@@ -56,15 +56,15 @@ def precision_chart(found: Sequence[QueryPrecision], *, plural: str) -> Spec:
             "table": each.name,
             "margin": charts.round_digits(each.margin),
             "high": charts.round_digits(each.margin_high),
-            "told": f"± {format_margin(each.margin)} {plural}",
-            "told_high": f"± {format_margin(each.margin_high)} {plural}",
+            "text": f"± {format_margin(each.margin)} {plural}",
+            "high_text": f"± {format_margin(each.margin_high)} {plural}",
             "kind": "total" if not each.columns else "cells",
         }
         for place, (_, each) in zip(places, names, strict=True)
         if each is not None and each.margin_high > 0
     ]
     heads = [place for place, (_, each) in zip(places, names, strict=True) if each is None]
-    titles = {"level": "level", "table": "counts of", "told": "median margin", "told_high": "95th percentile"}
+    titles = {"level": "level", "table": "counts of", "text": "median margin", "high_text": "95th percentile"}
     ends = [end for each in found for end in (each.margin, each.margin_high) if end > 0] or [1.0]
     return charts.make_spec(
         f"95 % margins of error of counts, in {plural}, by level and table: median and 95th percentile over units.",
@@ -105,8 +105,8 @@ def error_chart(points: Sequence[ErrorPoint], *, levels: Sequence[str], plural: 
             "level": point.level,
             "place": max(ZERO_PLACE, point.published),
             "error": charts.round_digits(point.error),
-            "told": format_number(point.published),
-            "told_error": format_number(point.error),
+            "text": format_number(point.published),
+            "error_text": format_number(point.error),
         }
         for point in points
     ]
@@ -133,7 +133,7 @@ def error_chart(points: Sequence[ErrorPoint], *, levels: Sequence[str], plural: 
         },
         "axis": {"values": log_ticks(bottom, top), "labelExpr": COUNT_EXPR},
     }
-    titles = {"level": "level", "told": "published total", "told_error": "expected absolute error"}
+    titles = {"level": "level", "text": "published total", "error_text": "expected absolute error"}
     dashed = {"type": "line", "color": charts.BOUND_EDGE, "strokeDash": [4, 3], "strokeWidth": 1}
     return charts.make_spec(
         f"Expected absolute error of unit totals, in {plural}, against the published total, by level.",
@@ -239,7 +239,7 @@ def producer_chart(simulated: Sequence[SimulatedTotal], *, level: str, units: in
             "unbiased": round(each.unbiased, 2),
             "low": round(-each.margin, 2),
             "high": round(each.margin, 2),
-            "told": f"{each.published:+d} from the truth",
+            "text": f"{each.published:+d} from the truth",
             "interval": f"± {format_margin(each.margin)} around the truth" if each.margin else "exact",
             "rank": f"{format_number(each.rank)} of {format_number(units)}",
         }
@@ -268,7 +268,7 @@ def _interval_value(unit: UnitInterval, *, place: str, ranked: RankedUnits, orig
         "unbiased": round(unit.unbiased - origin, 2),
         "low": round(unit.unbiased - unit.margin - origin, 2),
         "high": round(unit.unbiased + unit.margin - origin, 2),
-        "told": format_number(unit.published),
+        "text": format_number(unit.published),
         "interval": _describe_interval(unit),
         "rank": f"{format_number(unit.rank)} of {format_number(ranked.units)}",
     }
@@ -277,7 +277,7 @@ def _interval_value(unit: UnitInterval, *, place: str, ranked: RankedUnits, orig
 def _draw_intervals(
     description: str, values: Sequence[Spec], places: Sequence[str], *, axis: Spec, level: str, title: str
 ) -> Spec:
-    titles = {"unit": level, "rank": "rank", "told": "published", "interval": "95 % confidence interval"}
+    titles = {"unit": level, "rank": "rank", "text": "published", "interval": "95 % confidence interval"}
     tick = {"type": "tick", "color": charts.ACCENT, "thickness": 2, "size": 12}
     return charts.make_spec(
         description,

@@ -57,7 +57,7 @@ def build_hierarchy_report(
 ) -> HierarchyDocument:
     """Return the report of a hierarchical release.
 
-    `members` are told of linked tables; the rest is about their units.
+    `members` are those of linked tables; the rest is about their units.
     """
     shown = PublishedHierarchy.of(measurements, model=model)
     plural = make_plural(statement["unit"])
@@ -268,7 +268,7 @@ def _summarize(
     detailed = precision[-1]
     lines.append(
         f"Of the cells {detailed.name} at level {detailed.level}, {format_percent(detailed.above_margin)} have a "
-        "published count above their margin of error. The others cannot be told from 0: add up cells or units."
+        "published count above their margin of error. The others are indistinguishable from 0: add up cells or units."
     )
     wrong = [check for check in checks if check.found]
     lines.append(

@@ -26,17 +26,17 @@ def shares_chart(shares: Sequence[LevelShare], *, plural: str) -> Spec:
             "level": each.level,
             "query": each.name,
             "share": charts.round_digits(each.share),
-            "told": format_percent(each.share),
+            "text": format_percent(each.share),
             "noise": f"σ {format_number(each.deviation)}",
-            "told_noise": f"{format_number(each.deviation)} {plural}",
+            "noise_text": f"{format_number(each.deviation)} {plural}",
         }
         for each in shares
     ]
     titles = {
         "level": "level",
         "query": "query",
-        "told": "share",
-        "told_noise": "standard deviation of the noise",
+        "text": "share",
+        "noise_text": "standard deviation of the noise",
     }
     text = {"type": "text", "color": charts.INK, "baseline": "middle"}
     # Narrow tiles have no room for numbers; the table below has them.
@@ -74,7 +74,7 @@ def shares_chart(shares: Sequence[LevelShare], *, plural: str) -> Spec:
             {"mark": tile, "encoding": {"fillOpacity": opacity}},
             {
                 "mark": {**text, "dy": -8, "fontSize": {"expr": f"{shown} < 52 ? 0 : 12"}},
-                "encoding": {"text": {"field": "told"}},
+                "encoding": {"text": {"field": "text"}},
             },
             {
                 "mark": {**text, "dy": 8, "fontSize": {"expr": f"{shown} < 46 ? 0 : 11"}},

@@ -1,4 +1,4 @@
-"""Whole wide rows of linked tables exchanged between units of a geography, so that their members fit each unit.
+"""Whole households, the wide rows of linked tables, exchanged between units of a geography so that members fit each.
 
 Two rows of one cell of the table of units change places: that table stays as it is in every unit, and so does every
 row with its members. From the top down: rows first find their unit of the widest level, then one below it, and so on.
@@ -37,7 +37,7 @@ class UnitTarget:
     weight: float
 
 
-def assign_units(
+def place_households(
     codes: Mapping[str, npt.NDArray[Any]],
     units: Ints,
     *,

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from populace.core.errors import UsageError
-from populace.studies.response import (
+from populace.studies.nonresponse import (
     drop_answers,
     fit_logistic,
     learn_coefficients,

@@ -12,13 +12,13 @@ from populace.core.spine import Spine
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan, LevelQueries, MeasuredQuery
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.hierarchy.table_constraints import TableConstraints
-from populace.sampling.assign_units import (
+from populace.sampling.place_households import (
     UnitTarget,
     _Deficit,
     _pair_rows,
-    assign_units,
     exchange_rows,
     expect_members,
+    place_households,
     shrink_target,
 )
 from populace.schema.geocodes import Geography
@@ -174,7 +174,7 @@ def test_rows_find_their_units_from_the_top_down() -> None:
         known={},
     )
     strata = np.zeros(len(units), dtype=np.int64)
-    found = assign_units(codes, units, strata=strata, members=members, measured=measured, rng=rng)
+    found = place_households(codes, units, strata=strata, members=members, measured=measured, rng=rng)
     assert np.bincount(found).tolist() == [40] * 4
     counts = np.stack([np.bincount(codes["age.1"][found == unit], minlength=2) for unit in range(4)])
     assert np.abs(counts - truth).max() <= 2
