@@ -67,7 +67,7 @@ def main() -> None:
         for a, b in combinations(wide, 2)
     ]
     print(
-        f"NHANES, eight columns in one table: mean gap of 28 pairs {statistics.fmean(gaps):.3f}, largest {max(gaps):.3f}"
+        f"NHANES, eight columns in one table: mean gap of pairs {statistics.fmean(gaps):.3f}, largest {max(gaps):.3f}"
     )
 
 
