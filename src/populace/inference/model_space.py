@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.schema.conditions.rules import NO_RULES, Rules, Totals
 from populace.schema.schema import Schema
@@ -30,11 +33,14 @@ class ModelSpace:
     """Sets of columns that belong together, those that do most first: a model holds tables inside one before others."""
     alike: Mapping[Clique, Clique] = field(default_factory=dict)
     """Pairs of columns that are taken to have the same odds ratios, each with the name of its kind."""
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """How many codes of each ordered column, the first ones, stand in their natural order."""
 
     @classmethod
     def of(cls, schema: Schema) -> ModelSpace:
         """Return the space of a schema's table, without groups."""
-        return cls(domain=schema.domain, rules=schema.rules, totals=schema.totals)
+        levels = {name: column.levels for name, column in schema.variables.items() if column.ordered}
+        return cls(domain=schema.domain, rules=schema.rules, totals=schema.totals, levels=levels)
 
     def group(self, groupings: Iterable[Grouping]) -> ModelSpace:
         """Return the same space seen in some groups."""
@@ -44,6 +50,28 @@ class ModelSpace:
     def grouped_domain(self) -> Domain:
         """The columns, grouped where they are."""
         return self.domain.group(self.groupings.values())
+
+    @cached_property
+    def group_orders(self) -> dict[str, npt.NDArray[np.int64]]:
+        """The groups of each ordered column that hold values, in the order of these values.
+
+        A group that is not one stretch of values has no place in the order.
+
+        >>> space = ModelSpace(domain=Domain({"a": 5}), levels={"a": 4}).group([Grouping("a", (1, 1, 0, 2, 2))])
+        >>> space.group_orders["a"].tolist()
+        [1, 0, 2]
+        """
+        found = {}
+        for name, levels in self.levels.items():
+            if name not in self.domain:
+                # Recoded together with other columns.
+                continue
+            groups = self.groupings[name].lookup if name in self.groupings else np.arange(self.domain[name])
+            inside = groups[:levels]
+            starts = np.flatnonzero(np.diff(inside, prepend=-1))
+            stretches = np.bincount(inside[starts], minlength=int(groups.max()) + 1)
+            found[name] = inside[starts][stretches[inside[starts]] == 1].astype(np.int64)
+        return found
 
     def layer(self, clique: Iterable[str]) -> int:
         """Return the number of the first layer that has all columns of a table in one set.

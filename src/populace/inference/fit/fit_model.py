@@ -10,6 +10,7 @@ from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
@@ -18,6 +19,7 @@ from populace.inference.factor import Table
 from populace.inference.fit.alike_tables import NoisyPair, pool_alike
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
+from populace.inference.fit.ordered_association import match_association
 from populace.inference.fit.public_prior import shrink_to_public
 from populace.inference.fit.raking import margin_sums, rake
 from populace.inference.gls.coarse_tables import CoarseTable, split_coarse_tables
@@ -83,7 +85,7 @@ def fit_model(
     precise = [o for o in held if o.values.sum() > 0 and float(np.sqrt(o.variance).sum()) < most]
     estimator.replace_observations(held)
     estimator.refit(effort=effort)
-    tables = _Tables(effects, coarse, _grouped_public_tables(public, space))
+    tables = _Tables(effects, coarse, _grouped_public_tables(public, space), space.group_orders)
     rng = np.random.default_rng(0)
     for size in tables.sizes:
         report("fitting the model", 0.2 * size - 0.2)
@@ -114,6 +116,7 @@ class _Tables:
     effects: GLSEstimate
     coarse: Sequence[CoarseTable]
     public: Mapping[Clique, Table]
+    orders: Mapping[str, npt.NDArray[np.int64]]
 
     @cached_property
     def cliques(self) -> list[Clique]:
@@ -167,14 +170,21 @@ class _Tables:
                     baseline = rake_public_table(self.public[clique], beside=baseline)
                 found[clique] = baseline
                 if clique in self.effects.interactions:
+                    values = self.effects.marginal(clique)
+                    deviation = self.effects.interactions[clique].weight ** -0.5
                     table = denoise(
-                        self.effects.marginal(clique),
+                        values,
                         baseline=baseline,
-                        deviation=self.effects.interactions[clique].weight ** -0.5,
+                        deviation=deviation,
                         allowed=estimator.potentials.allowed_cells(clique),
                         rng=rng,
                     )
                     found[clique] = rake_to_columns(table, beside=baseline)
+                    orders = [self.orders[name] for name in clique if name in self.orders]
+                    if len(orders) == len(clique) == 2:
+                        found[clique] = match_association(
+                            found[clique], values, baseline=baseline, deviation=deviation, orders=orders
+                        )
         known = {**known, **found}
         for each in self.coarse:
             clique = each.clique
