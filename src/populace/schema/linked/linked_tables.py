@@ -100,6 +100,17 @@ class LinkedTables:
         return tuple((each.removesuffix(_DESCENDING), each.endswith(_DESCENDING)) for each in self.order)
 
     @cached_property
+    def role_columns(self) -> tuple[str, ...]:
+        """The columns that say what a member is to the first one: those that `householder` and `partner` look at."""
+        named = [
+            name
+            for key in ("householder", "partner")
+            if getattr(self, key) is not None
+            for name in condition_columns(self._member_condition(key))
+        ]
+        return tuple(dict.fromkeys(named))
+
+    @cached_property
     def absent(self) -> dict[str, str]:
         """What each column of a member holds in the wide row where there is no such member."""
         found: dict[str, str] = {}
