@@ -24,18 +24,16 @@ def linked_weights(schema: Schema, linked: LinkedTables) -> dict[Clique, Fractio
     members' columns is read as a sum over places, whose errors add as squares.
     """
     units, places = list_variables(schema, linked)
-    kinds = [
+    kinds: list[list[list[Clique]]] = [
         [[pair] for pair in combinations(units, 2)],
-        [list(same) for same in zip(*(combinations(place, 2) for place in places), strict=True)],
+        [list[Clique](same) for same in zip(*(combinations(place, 2) for place in places), strict=True)],
         [[(unit, name) for name in alike] for unit in units for alike in zip(*places, strict=True)],
         [
-            *(
-                [*pairwise(alike), *((alike[0], name) for name in alike[2:])]
-                for alike in zip(*places, strict=True)
-            ),
-            *list_role_pairs(schema, linked),
+            [*pairwise(alike), *((alike[0], name) for name in alike[2:])]
+            for alike in zip(*places, strict=True)
         ],
     ]
+    kinds[-1] += list_role_pairs(schema, linked)
     return {
         pair: Fraction(1, len(kind)) / Fraction(math.sqrt(len(same))).limit_denominator(1000)
         for kind in kinds

@@ -244,7 +244,7 @@ class Schema:
         if "tables" in document:
             fields = read_linked_tables(document, zeros=zeros, folder=folder, learnt=learnt)
             _refuse_level_columns(fields["columns"], geography)
-            return cls(**fields, **units)._with_totals(document)
+            return cls(**fields, **units)._with_totals(document, folder=folder)
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
