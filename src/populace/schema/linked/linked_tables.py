@@ -90,6 +90,11 @@ class LinkedTables:
         return self.size or f"{self.members}s"
 
     @property
+    def count_labels(self) -> dict[str, str]:
+        """What the largest number of members means: further ones are left out, and not counted."""
+        return {str(self.max_rows): f"{self.max_rows} or more"}
+
+    @property
     def places(self) -> range:
         """The places of members in a unit."""
         return range(1, self.max_rows + 1)
