@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import populace as pp
 from populace.core.errors import UsageError
+from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.methods.topdown.level_budget import read_level_budget
 from populace.methods.workload import Workload
 from populace.planning.level_plan import GeographyPlan, LevelVerdict, describe_level
@@ -20,6 +22,7 @@ from populace.planning.level_plan_text import format_level_plan
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
+from populace.simulation.linked_population import simulate_households_by_area
 from tests.helpers.sampled_cases import sample_cases
 from tests.helpers.small_geography import COLUMNS, geography_schema, invent_persons
 
@@ -125,3 +128,31 @@ def test_text_page_and_json_say_the_same() -> None:
         assert sentence in page
     assert "tract totals: ±" in repr(found)
     assert "margin of totals" in found._repr_html_()
+
+
+def test_the_plan_of_linked_tables_states_the_margins_of_both_as_the_release_does(tmp_path: Path) -> None:
+    tables, schema = simulate_households_by_area(households=60)
+    plan = plan_of(schema)
+    release = pp.synthesize(
+        tables, schema=schema, epsilon=2, delta="1e-9", method="topdown", seed=0, ledger=tmp_path / "l.db"
+    )
+    items = release.measurements.items
+    for members, measured in (
+        (False, MeasuredHierarchy.of(schema, items)),
+        (True, MeasuredHierarchy.of_members(schema, items)),
+    ):
+        for level, clique in itertools.product(range(4), measured.plan.list_tables()):
+            stated = measured.estimates.variance(clique, level=level)
+            assert np.array_equal(plan.variance(clique, level=level, members=members), stated)
+    text = "\n".join(format_level_plan(plan))
+    assert "household: total" in text
+    assert "person: total" in text
+    assert "in households and persons" in text
+    assert "total of the whole table: known exactly" in text
+    assert "all totals" not in text
+    assert "2.5 to be in each household" in text
+    assert "person: total" in render_level_plan(plan)
+    assert {table["table"] for level in plan.to_json()["levels"] for table in level["queries"]} == {
+        "household",
+        "person",
+    }

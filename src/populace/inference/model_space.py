@@ -36,6 +36,12 @@ class ModelSpace:
     levels: Mapping[str, int] = field(default_factory=dict)
     """How many codes of each ordered column, the first ones, stand in their natural order."""
 
+    successive: Mapping[Clique, Clique] = field(default_factory=dict)
+    """Pairs in an order, with the name of their kind: one of a kind is taken to have the odds ratios of those before it
+    unless its own counts say otherwise."""
+    ordered: Mapping[str, int] = field(default_factory=dict)
+    """How many codes of a column, the first ones, stand in an order. Coarse counts are interpolated along it."""
+
     @classmethod
     def of(cls, schema: Schema) -> ModelSpace:
         """Return the space of a schema's table, without groups."""

@@ -14,7 +14,7 @@ from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement, ReleasedRows
 from populace.measurements.public_marginals import PublicMarginals
-from populace.methods.linked_workload import alike_pairs, column_layers
+from populace.methods.linked_workload import alike_pairs, column_layers, exchangeable_pairs
 from populace.methods.oracle import Oracle
 from populace.methods.workload import WORKLOAD_NAMES, Workload
 from populace.privacy.accounting.budget import Budget
@@ -80,9 +80,16 @@ class FitInput:
     @property
     def space(self) -> ModelSpace:
         """The space of the model."""
-        space = replace(ModelSpace.of(self.schema), layers=column_layers(self.schema))
-        alike = {pair: kind for pair, kind in alike_pairs(self.schema).items() if space.layer(pair) == 0}
-        return replace(space, alike=alike)
+        space = ModelSpace.of(self.schema)
+        if self.schema.linked is None:
+            return space
+        space = replace(space, layers=column_layers(self.schema))
+        return replace(
+            space,
+            alike={pair: kind for pair, kind in alike_pairs(self.schema).items() if space.layer(pair) == 0},
+            successive=exchangeable_pairs(self.schema),
+            ordered={name: column.levels for name, column in self.schema.variables.items() if column.ordered},
+        )
 
 
 def fit_tables(given: FitInput) -> Model:

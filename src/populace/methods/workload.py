@@ -26,8 +26,8 @@ from populace.methods.nist2018.query_rounds import (
 from populace.methods.topdown.level_budget import (
     BUDGET_TABLES,
     LevelBudget,
+    check_level_budget,
     read_level_budget,
-    refuse_linked_queries,
 )
 from populace.schema.bounded_parsing import read_text_file
 from populace.schema.exact_numbers import to_fraction
@@ -140,10 +140,7 @@ class Workload:
         if every is not None and list(every.domain) == list(schema.variables):
             return self
         if self.levels is not None and schema.geography is not None:
-            self.levels.check(schema.domain, schema.geography)
-            usual = LevelBudget.default(schema.domain, schema.geography)
-            if schema.linked is not None and self.levels.queries != usual.queries:
-                refuse_linked_queries(schema.linked.units)
+            check_level_budget(self.levels, schema=schema, geography=schema.geography)
             return self
         if not self.weights and self.rounds is None and len(schema.variables) > 1:
             raise UsageError(

@@ -7,7 +7,7 @@ population says how large a unit is on average, and so how large a margin is bes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -18,43 +18,26 @@ import numpy as np
 
 from populace.core.array_types import Floats
 from populace.core.errors import UsageError
-from populace.core.marginals import Clique
+from populace.core.marginals import Clique, Marginal
 from populace.core.notebook_html import Bar, render_card
 from populace.core.spine import Spine
 from populace.inference.hierarchy.hierarchy_estimates import HierarchyEstimates, choose_filter
 from populace.inference.hierarchy.hierarchy_margins import unit_margins
 from populace.inference.hierarchy.hierarchy_plan import HierarchyPlan
-from populace.inference.hierarchy.measured_hierarchy import build_hierarchy_plan, require_geography
+from populace.inference.hierarchy.measured_hierarchy import (
+    build_hierarchy_plan,
+    build_member_plan,
+    cell_domain,
+    require_geography,
+)
 from populace.measurements.level_queries import place_marginal
 from populace.methods.method import PlannedQuestion
+from populace.planning.level_cost import ASSUMED_MEMBERS, COST
 from populace.planning.simulated.simulated_run import RunTerms
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.release.report.hierarchy.hierarchy_report import make_plural
 from populace.release.statement.statement import round_to_float
 from populace.schema.schema import Schema
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelCostConfig:
-    """What a run takes, fitted to whole runs (bench/census_runs.py): CPU, memory and bytes for each count and row.
-
-    `count_…` are for each cell of each unit of every level, `measured_…` for each noisy count, `row_…` for each row
-    or counted row that is released.
-    """
-
-    base_seconds: float = 2.0
-    count_seconds: float = 2.2e-6
-    row_seconds: float = 1.5e-6
-    base_bytes: float = 270e6
-    count_bytes: float = 120.0
-    row_bytes: float = 80.0
-    table_file_bytes: float = 5.0
-    measured_file_bytes: float = 1.7
-    row_file_bytes: float = 8.0
-    field_file_bytes: float = 5.0
-
-
-COST = LevelCostConfig()
 
 
 class LevelVerdict(Enum):
@@ -81,13 +64,15 @@ class LevelVerdict(Enum):
 class TableForecast:
     """One table in the units of a level: the 95 % margins of error of its counts, and an average count.
 
-    `margin` is the median over units and cells, `margin_low` and `margin_high` the least and the most. `noise` is the
-    variance of the noise in a count of the level's own query, None where the level does not ask it.
+    `table` is the one of two linked tables that is counted. `margin` is the median over units and cells, `margin_low`
+    and `margin_high` the least and the most. `noise` is the variance of the noise in a count of the level's own query,
+    None where the level does not ask it.
     """
 
     columns: Clique
     cells: int
     average: float
+    table: str | None
     margin: float
     margin_low: float
     margin_high: float
@@ -96,7 +81,8 @@ class TableForecast:
     @property
     def name(self) -> str:
         """The table as readers know it."""
-        return " × ".join(self.columns) or "total"
+        name = " × ".join(self.columns) or "total"
+        return name if self.table is None else f"{self.table}: {name}"
 
     @property
     def relative(self) -> float:
@@ -111,7 +97,8 @@ class TableForecast:
     def to_json(self) -> dict[str, Any]:
         """Return the table for a machine."""
         return {
-            "query": self.name,
+            **({} if self.table is None else {"table": self.table}),
+            "query": " × ".join(self.columns) or "total",
             "cells": self.cells,
             "average": _digits(self.average),
             "margin": _digits(self.margin),
@@ -219,8 +206,23 @@ class GeographyPlan:
             (geography.marginal(geography.spine.levels.index(name)), Fraction(0))
             for name in self.schema.invariants
         ]
-        asked = [(each.marginal, each.noise.variance) for each in self.questions]
-        return build_hierarchy_plan(self.schema, [*exact, *asked])
+        return build_hierarchy_plan(self.schema, [*exact, *self._asked(set(cell_domain(self.schema)))])
+
+    def _asked(self, columns: Collection[str]) -> list[tuple[Marginal, Fraction]]:
+        """Return the questions about some columns alone, with the variance of their noise."""
+        geography = require_geography(self.schema)
+        return [
+            (each.marginal, each.noise.variance)
+            for each in self.questions
+            if set(place_marginal(each.marginal, geography)[1].clique) <= set(columns)
+        ]
+
+    @cached_property
+    def members(self) -> HierarchyPlan | None:
+        """What is measured of the members of linked tables; None of a single table."""
+        if self.schema.linked is None:
+            return None
+        return build_member_plan(self.schema, self._asked(self.schema.domain))
 
     @property
     def spine(self) -> Spine:
@@ -228,13 +230,17 @@ class GeographyPlan:
         return self.hierarchy.spine
 
     @cached_property
-    def _estimates(self) -> HierarchyEstimates:
-        """The estimates as far as they are known: without cells, with every variance."""
-        return HierarchyEstimates(form=choose_filter(self.hierarchy), cells=())
+    def _estimates(self) -> Mapping[bool, HierarchyEstimates]:
+        """The estimates as far as they are known, without cells, with every variance: of the table, and of members."""
+        return {
+            of_members: HierarchyEstimates(form=choose_filter(plan), cells=())
+            for of_members, plan in ((False, self.hierarchy), (True, self.members))
+            if plan is not None
+        }
 
-    def variance(self, clique: Clique, *, level: int) -> Floats:
+    def variance(self, clique: Clique, *, level: int, members: bool = False) -> Floats:
         """Return the variance that the release will state for every cell of a marginal: (units, *shape)."""
-        return self._estimates.variance(clique, level=level)
+        return self._estimates[members].variance(clique, level=level)
 
     @cached_property
     def levels(self) -> tuple[LevelForecast, ...]:
@@ -248,39 +254,57 @@ class GeographyPlan:
                 name=name,
                 units=self.spine.units(level),
                 share=shares[level],
-                tables=tuple(self.forecast(clique, level=level) for clique in self.hierarchy.list_tables()),
+                tables=tuple(
+                    self.forecast(clique, level=level, members=members)
+                    for members, plan in ((False, self.hierarchy), (True, self.members))
+                    if plan is not None
+                    for clique in plan.list_tables()
+                ),
             )
             for level, name in enumerate(self.spine.levels)
         )
 
-    def forecast(self, clique: Clique, *, level: int) -> TableForecast:
-        """Return the margins of a table in the units of a level."""
+    def forecast(self, clique: Clique, *, level: int, members: bool = False) -> TableForecast:
+        """Return the margins of a table in the units of a level; of linked tables, that of the units or the members."""
+        linked = self.schema.linked
+        plan = self.members if members and self.members is not None else self.hierarchy
+        counted = self.population * (self.members_per_unit if members else 1.0)
         laplace = any(isinstance(each.noise, DiscreteLaplace) for each in self.questions)
-        found = unit_margins(self._estimates, clique, level=level, laplace=laplace)
-        possible = self.hierarchy.possible_in(clique).ravel()
+        found = unit_margins(self._estimates[members], clique, level=level, laplace=laplace)
+        possible = plan.possible_in(clique).ravel()
         margins = found.reshape(len(found), -1)[:, possible]
         own = [
             float(query.variance)
-            for query in self.hierarchy.levels[level].queries
+            for query in plan.levels[level].queries
             if query.marginal.clique == clique and not query.marginal.groupings
         ]
         return TableForecast(
             columns=clique,
             cells=int(possible.sum()),
-            average=self.population / margins.size,
+            average=counted / margins.size,
+            table=None if linked is None else linked.members if members else linked.units,
             margin=float(np.median(margins)),
             margin_low=float(margins.min()),
             margin_high=float(margins.max()),
             noise=own[0] if own else None,
         )
 
+    @property
+    def members_per_unit(self) -> float:
+        """How many members a unit is taken to have: nothing public says it, and margins do not depend on it."""
+        most = 1 if self.schema.linked is None else self.schema.linked.max_rows
+        return min(ASSUMED_MEMBERS, float(most))
+
     @cached_property
     def sizes(self) -> Mapping[str, int]:
         """The counts of all levels, the noisy counts, and about how many rows are released."""
-        counts = sum(self.spine.units(level) for level in range(self.spine.depth)) * self.hierarchy.cells
+        plans = [self.hierarchy] if self.members is None else [self.hierarchy, self.members]
+        units = sum(self.spine.units(level) for level in range(self.spine.depth))
+        counts = units * sum(plan.cells for plan in plans)
         noisy = sum(
-            self.spine.units(level) * self.hierarchy.domain.cells(query.marginal.clique)
-            for level, measured in enumerate(self.hierarchy.levels)
+            self.spine.units(level) * plan.domain.cells(query.marginal.clique)
+            for plan in plans
+            for level, measured in enumerate(plan.levels)
             for query in measured.queries
         )
         cells = self.spine.leaves * self.hierarchy.cells
@@ -335,11 +359,13 @@ class GeographyPlan:
 
 def describe_level(level: LevelForecast, plan: GeographyPlan) -> str:
     """Return what the totals of a level are good for, in a sentence."""
-    total = level.total
+    total, whole = level.total, level.units == 1
+    name = "total of the whole table" if whole else f"{level.name} totals"
     if total.verdict is LevelVerdict.EXACT:
-        return f"{level.name} totals: {total.verdict.value}"
+        return f"{name}: {total.verdict.value}"
+    beside = "of about" if whole else "at an average of"
     return (
-        f"{level.name} totals: ± {format_count(total.margin)} {plan.plural} at an average of "
+        f"{name}: ± {format_count(total.margin)} {plan.plural} {beside} "
         f"{format_count(total.average)}: {total.verdict.value}"
     )
 

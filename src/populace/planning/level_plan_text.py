@@ -30,14 +30,16 @@ def format_level_plan(plan: GeographyPlan) -> Iterator[str]:
     yield from wrap_lines(*summarize_level_target(plan), *summarize_cells(plan))
     width = max(16, *(len(table.name) + 2 for level in plan.levels for table in level.tables))
     yield ""
-    yield f"95 % margins of error of unbiased estimates, in {plan.plural}"
+    linked = plan.schema.linked
+    counted = plan.plural if linked is None else f"{plan.plural} and {linked.members}s"
+    yield f"95 % margins of error of unbiased estimates, in {counted}"
     yield f"  {'':{width}} {'noise σ':>9} {'margin':>10} {'range over units':>21} {'average':>13} {'relative':>9}"
     for level in plan.levels:
         yield f"  {level.name}: {level.units:,} {'unit' if level.units == 1 else 'units'}"
         for table in shown_tables(level):
             yield _table_line(table, width)
-        if len(level.tables) > MAX_TABLES:
-            yield f"    and {len(level.tables) - MAX_TABLES} more tables (--json has all)"
+        if hidden := len(level.tables) - len(shown_tables(level)):
+            yield f"    and {hidden} more tables (--json has all)"
     yield from wrap_lines(*summarize_margins(plan))
     yield ""
     yield "Budget, by level"
@@ -50,10 +52,12 @@ def format_level_plan(plan: GeographyPlan) -> Iterator[str]:
 
 
 def shown_tables(level: LevelForecast) -> tuple[TableForecast, ...]:
-    """Return the tables of a level that are shown one by one: the first, and all columns together."""
-    if len(level.tables) <= MAX_TABLES:
-        return level.tables
-    return (*level.tables[: MAX_TABLES - 1], level.tables[-1])
+    """Return the tables of a level that are shown one by one: of each table the first, and all columns together."""
+    shown: list[TableForecast] = []
+    for name in dict.fromkeys(table.table for table in level.tables):
+        own = [table for table in level.tables if table.table == name]
+        shown += own if len(own) <= MAX_TABLES else [*own[: MAX_TABLES - 1], own[-1]]
+    return tuple(shown)
 
 
 def _table_line(table: TableForecast, width: int) -> str:
@@ -91,6 +95,15 @@ def summarize_cells(plan: GeographyPlan) -> list[str]:
 
 def summarize_margins(plan: GeographyPlan) -> list[str]:
     """Return what the numbers rest on."""
+    linked = plan.schema.linked
+    assumed = (
+        []
+        if linked is None
+        else [
+            f"Averages of {linked.members}s take {plan.members_per_unit:g} to be in each {linked.units}; margins do "
+            "not depend on it."
+        ]
+    )
     return [
         "Margins are exact: they follow from the schema, its units, the budget file and ε, and the release will state "
         "the same. Half of all counts have at most the margin shown, which is the median over units and cells.",
@@ -98,4 +111,5 @@ def summarize_margins(plan: GeographyPlan) -> list[str]:
         "smaller, with the same margins.",
         "A sum of units that lie close on the spine is more precise than the sum of their margins: “populace area” "
         "gives its own margin from the release.",
+        *assumed,
     ]

@@ -192,11 +192,6 @@ def plan(
         )
     offered = parse_delta(delta)
     if chosen.plan_questions is not None:
-        if schema.linked is not None:
-            raise UsageError(
-                "there is no plan for linked tables of a geography yet.",
-                hint="plan the units' own table: a schema with its columns and the geography",
-            )
         if shares is not None or like is not None:
             raise UsageError(
                 f"a plan for the method {chosen.name!r} takes neither shares of values nor a public table.",

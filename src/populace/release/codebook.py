@@ -52,7 +52,10 @@ def _entries(schema: Schema, *, outside: Sequence[str]) -> Iterator[dict[str, An
                 "outside": text,
             }
         else:
-            yield ({} if table is None else {"table": table}) | _entry(column, outside=text)
+            entry = ({} if table is None else {"table": table}) | _entry(column, outside=text)
+            if schema.linked is not None and column.name == schema.linked.count:
+                entry["labels"] = schema.linked.count_labels | entry["labels"]
+            yield entry
     if (counted := count_column(schema)) is not None:
         yield {"name": counted, "kind": "count", "type": "int64", "of": schema.unit.word, "min": 1}
 

@@ -20,7 +20,7 @@ from populace.schema.conditions.rules import Rules
 Codes = npt.NDArray[np.unsignedinteger]
 Cells = npt.NDArray[np.int64]
 
-ROUNDS = 40
+ROUNDS = 100
 # Pairs that are weighed at once, each as if it were the only one: a small part of the members, or all would flock to
 # the same cells.
 BATCH_PAIRS, _BATCHES = 512, 32
@@ -143,9 +143,10 @@ def _swap_block(
         one = order[start : min(half, start + size)]
         other = order[half + start : half + start + len(one)]
         gains = tables.weigh(one, other) < 0
-        gains &= _keep_rules(codes, one, other, block=block, rules=rules)
-        gains &= _keep_rules(codes, other, one, block=block, rules=rules)
         one, other = one[gains], other[gains]
+        kept = _keep_rules(codes, one, other, block=block, rules=rules)
+        kept &= _keep_rules(codes, other, one, block=block, rules=rules)
+        one, other = one[kept], other[kept]
         tables.exchange(one, other)
         for name in block.columns.intersection(codes):
             codes[name][one], codes[name][other] = codes[name][other], codes[name][one]

@@ -30,6 +30,7 @@ from populace.schema.level_totals import (
     read_level_totals,
 )
 from populace.schema.linked.linked_reader import (
+    check_linked_unit,
     linked_form,
     linked_to_tables,
     linked_unit_table,
@@ -99,6 +100,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         named = {} if self.geography is None else self.geography.columns
+        _refuse_level_columns([n for n, c in self.columns.items() if named.get(n, c) != c], self.geography)
         columns = {name: canonical_column(c) for name, c in self.columns.items() if name not in named}
         object.__setattr__(self, "columns", {**named, **columns})
         object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
@@ -123,6 +125,7 @@ class Schema:
         check_frequency(self.frequency, columns=self.columns, unit=self.unit, learnt=self.columns_to_learn)
         object.__setattr__(self, "unit", replace(self.unit, frequency=self.frequency))
         self._check_geography()
+        check_linked_unit(self.linked, unit=self.unit)
         object.__setattr__(self, "layout", ColumnLayout(self.columns, geography=self.geography))
         sizes = {name: column.size for name, column in self.variables.items()}
         object.__setattr__(self, "domain", Domain(sizes))
@@ -243,8 +246,7 @@ class Schema:
         }
         if "tables" in document:
             fields = read_linked_tables(document, zeros=zeros, folder=folder, learnt=learnt)
-            _refuse_level_columns(fields["columns"], geography)
-            return cls(**fields, **units)._with_totals(document)
+            return cls(**fields, **units)._with_totals(document, folder=folder)
         table = document.table("table", place="[table]")
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
@@ -254,7 +256,6 @@ class Schema:
                 f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
                 hint=f"fill in a kind ({', '.join(COLUMN_KINDS)}) with its values or its range, or remove the column",
             )
-        _refuse_level_columns(columns.items, geography)
         schema = cls(
             columns={
                 name: read_column(

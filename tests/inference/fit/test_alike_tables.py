@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from populace.core.marginals import Grouping
-from populace.inference.fit.alike_tables import NoisyPair, pool_alike
+from populace.inference.fit.alike_tables import NoisyPair, SuccessivePairs, pool_alike
 
 ALIKE = {(f"a.{k}", f"b.{k}"): ("a", "b") for k in (1, 2, 3)}
 
@@ -73,3 +73,23 @@ def test_cells_that_cannot_be_filled_stay_empty_and_groups_differ_by_place() -> 
     assert found["a.3", "b.3"].shape == (3, 2)
     assert found["a.3", "b.3"][2, 0] < found["a.3", "b.3"][0, 0]
     assert pool({}, baselines) == {}
+
+
+def test_a_later_pair_has_the_odds_ratios_of_those_before_it_and_none_of_those_behind() -> None:
+    kinds = {("a.1", f"a.{k}"): ("a.1", "a.5") for k in (3, 4, 5)} | {("a.1", "a.2"): ("a.1", "a.2")}
+    places = SuccessivePairs(kinds, groupings={})
+    third, fourth, fifth, second = kinds
+    flat = independent([300.0, 100.0], [200.0, 200.0])
+    assert np.array_equal(places.scale(flat, third), flat)
+    strong = np.array([[900.0, 100.0], [100.0, 900.0]])
+    places.add(strong, third)
+    places.add(strong.T[::-1], third)
+    scaled = places.scale(flat, fourth)
+    assert odds(scaled) > 20
+    assert scaled.sum(0) == pytest.approx(flat.sum(0))
+    assert scaled.sum(1) == pytest.approx(flat.sum(1), rel=1e-3)
+    assert np.array_equal(places.scale(flat, second), flat)
+    assert set(places.fill(lambda _: flat)) == {fourth, fifth}
+    impossible = np.array([[300.0, 0.0], [50.0, 50.0]])
+    assert places.scale(impossible, fifth)[0, 1] == 0
+    assert places.sort([fifth, ("x", "y"), third], clique_of=lambda pair: pair) == [("x", "y"), third, fifth]

@@ -9,6 +9,7 @@ import pytest
 
 from populace.core.marginals import Domain, Grouping, Marginal
 from populace.inference.fit.estimator import fit_least_squares
+from populace.inference.gls.coarse_tables import split_coarse_tables
 from populace.inference.gls.observations import common_groupings, observe
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
@@ -79,3 +80,29 @@ def test_pairs_decide_how_the_model_groups_a_column():
     assert common_groupings([halves, other]) == {"x": Grouping("x", (0, 0, 1, 2, 2))}
     model = fit_least_squares([*items, pair], space=ModelSpace(domain=DOMAIN))
     assert model.marginal(("x",)).sum() == pytest.approx(model.total)
+
+
+def test_ratios_run_on_between_groups_of_an_ordered_column_and_sums_stay() -> None:
+    pair = Marginal(("x", "y"), (Grouping("x", (0, 0, 0, 1, 1, 1, 2)),))
+    item = Measurement(pair, np.array([[90, 10], [10, 90], [5, 5]]), Fraction(1))
+    domain = Domain({"x": 7, "y": 2})
+    even = np.full((7, 2), 15.0)
+    for ordered, steps in (({}, False), ({"x": 6}, True)):
+        [table] = split_coarse_tables([item], domain=domain, groupings={}, ordered=ordered)[1]
+        found = table.scale_to(even, wanted=table.values)
+        assert table.sum_to_coarse(found) == pytest.approx(table.values)
+        assert (len(set(found[:3, 0].round(6))) > 1) == steps
+        # The code behind the ordered ones is left to itself.
+        assert found[6].tolist() == [5.0, 5.0]
+    shares = found[:6, 0] / found[:6].sum(axis=1)
+    assert (np.diff(shares) <= 1e-9).all()
+
+
+def test_what_cannot_be_stays_empty_beside_a_slope() -> None:
+    pair = Marginal(("x", "y"), (Grouping("x", (0, 0, 1, 1)),))
+    item = Measurement(pair, np.array([[0, 10], [10, 10]]), Fraction(1))
+    [table] = split_coarse_tables([item], domain=Domain({"x": 4, "y": 2}), groupings={}, ordered={"x": 4})[1]
+    model = np.array([[0.0, 5.0], [0.0, 5.0], [5.0, 5.0], [5.0, 5.0]])
+    found = table.scale_to(model, wanted=table.values)
+    assert not found[:2, 0].any()
+    assert table.sum_to_coarse(found) == pytest.approx(table.values)

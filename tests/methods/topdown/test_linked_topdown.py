@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -16,11 +15,11 @@ from populace.measurements.measurements import Measurement
 from populace.methods.method import FitInput
 from populace.methods.request_checks import check_method
 from populace.methods.topdown.counts_model import read_unit_counts
-from populace.methods.topdown.level_budget import LevelBudget
 from populace.methods.topdown.linked_topdown import fit_linked, list_linked_questions
 from populace.methods.topdown.topdown import TOPDOWN, fit_topdown
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
+from populace.schema.geocodes import GEOCODE
 from populace.schema.linked.table_cells import MemberCells
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
@@ -184,16 +183,80 @@ def test_a_budget_of_levels_holds_for_both_tables() -> None:
     assert sum(each.share for each in of_members) == Fraction(1, 2) / 4
 
 
-def test_queries_of_the_curators_own_are_refused() -> None:
+PERSONS = '[[queries]]\ntable = "person"\ncolumns = ["relationship", "age", "sex", "work"]\n'
+HOMES = '[[queries]]\ncolumns = ["tenure", "number"]\n'
+
+
+def test_queries_of_the_curators_own_are_those_of_their_table() -> None:
     schema = placed_schema()
-    text = '[levels]\ntract = 1\n[[queries]]\ncolumns = ["tenure"]\n'
-    with pytest.raises(UsageError, match="lists queries"):
-        Workload.parse(text, schema=schema)
-    assert schema.geography is not None
-    usual = LevelBudget.default(schema.domain, schema.geography)
-    Workload(weights={}, levels=usual).for_schema(schema)
-    with pytest.raises(UsageError, match="lists queries"):
-        Workload(weights={}, levels=replace(usual, queries=usual.queries[-1:])).for_schema(schema)
+    text = '[[queries]]\ntable = "person"\ncolumns = []\nshare = 3\n' + PERSONS + HOMES
+    asked = ask(schema, Workload.parse(text, schema=schema))
+    cells = MemberCells.of(schema)
+    assert sum(each.share for each in asked) == 1
+    found = [(each, cells.find(each.marginals[0])) for each in asked if each.level == 0]
+    of_members = {kind[1].clique: each.share for each, kind in found if kind is not None}
+    assert of_members[()] == 3 * of_members["relationship", "age", "sex", "work"]
+    assert len(of_members) == 2
+    homes = [
+        each for each, kind in found if kind is None and set(each.marginals[0].clique) <= {"tenure", "number"}
+    ]
+    assert [each.marginals[0].clique for each in homes] == [("tenure", "number")]
+    assert sum(of_members.values()) == Fraction(1, 2) / 3
+    # Of a table without queries the usual ones are asked.
+    assert {each.share for each in ask(schema, Workload.parse(HOMES, schema=schema))} != {
+        each.share for each in asked
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[queries]]\ntable = "homes"\ncolumns = []\n', "none of the schema's"),
+        ('[[queries]]\ncolumns = ["tenure"]\n', "all columns together"),
+        ('[[queries]]\ntable = "person"\ncolumns = ["tenure"]\n', "which is no column"),
+        ('[[queries]]\ncolumns = ["age.1"]\n', "which is no column"),
+        (PERSONS + 'coarse = { age = ["0..29", "30.."] }\n', "coarsens columns of 'person'"),
+    ],
+)
+def test_queries_of_no_table_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Workload.parse(text, schema=placed_schema())
+
+
+TOTALS = """
+[[totals]]
+by = ["county", "tenure"]
+counts = [
+  { county = "A", tenure = "owned", count = 60 },
+  { county = "A", tenure = "rented", count = 40 },
+  { county = "B", tenure = "owned", count = 150 },
+  { county = "B", tenure = "rented", count = 50 },
+]
+"""
+
+
+def test_public_totals_of_units_hold_in_their_tables_and_are_not_measured_again() -> None:
+    text = placed_schema().to_toml()
+    schema = Schema.parse(text + TOTALS)
+    check_method(TOPDOWN, schema, epsilon=Fraction(1), delta=Fraction(1, 10**9))
+    asked = ask(schema)
+    assert sum(each.share for each in asked) == 1
+    cells = MemberCells.of(schema)
+    own = [each for each in asked if cells.find(each.marginals[0]) is None and each.level == 1]
+    assert ("tenure",) not in {tuple(n for n in each.marginals[0].clique if n != GEOCODE) for each in own}
+    items = [
+        Measurement(m, np.full(m.shape(schema.domain), 9, np.int64), Fraction(25))
+        for each in asked
+        for m in each.marginals
+    ]
+    tables = MeasuredHierarchy.of(schema, items).tables
+    assert tables[1].sum(axis=2).tolist() == [[60, 40], [150, 50]]
+    model = fit_linked(schema, items)
+    assert np.array_equal(read_unit_counts(model, columns=("tenure", "number")), tables[-1])
+    wrong = TOTALS.replace('"tenure"', '"sex.1"').replace("tenure =", '"sex.1" =')
+    wrong = wrong.replace("owned", "f").replace("rented", "m")
+    with pytest.raises(UsageError, match="no column of 'household'"):
+        check_method(TOPDOWN, Schema.parse(text + wrong), epsilon=Fraction(1), delta=Fraction(1, 10**9))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ Who has which code with which is taken to be much the same for all members, how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from populace.inference.fit.raking import margin_sums, rake
 # What a sum is mixed with, as a share of its rows: cells that other members never fill do not stay empty.
 _INDEPENDENT_SHARE = 0.02
 _ROUNDS = 20
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,6 +63,48 @@ def pool_alike(
                 seed = _regroup(whole, first, like=pair, groupings=groupings)
                 found[pair] = _rake_to_baseline(seed, baseline(pair))
     return found
+
+
+class SuccessivePairs:
+    """Pairs of several kinds one after the other: what those before one say of it is the sum of their tables.
+
+    The first of a kind has only itself. Nothing of a later one returns to an earlier one, so no count is used twice.
+    """
+
+    def __init__(self, kinds: Mapping[Clique, Clique], *, groupings: Mapping[str, Grouping]) -> None:
+        self._kinds, self._groupings = kinds, groupings
+        self._order = {pair: number for number, pair in enumerate(kinds)}
+        self._sums: dict[Clique, tuple[Clique, Table]] = {}
+        self._seen: set[Clique] = set()
+
+    def sort(self, items: Iterable[_Item], *, clique_of: Callable[[_Item], Clique]) -> list[_Item]:
+        """Return items with their pairs in order; what is of no kind comes first."""
+        return sorted(items, key=lambda item: self._order.get(clique_of(item), -1))
+
+    def add(self, table: Table, pair: Clique) -> None:
+        """Let later pairs of the same kind know of a table."""
+        kind = self._kinds.get(pair)
+        if kind is None or pair in self._seen:
+            return
+        self._seen.add(pair)
+        first, before = self._sums.get(kind, (pair, np.zeros(table.shape)))
+        self._sums[kind] = first, before + _regroup(table, pair, like=first, groupings=self._groupings)
+
+    def scale(self, baseline: Table, pair: Clique) -> Table:
+        """Return a table with the odds ratios of those before it, and its own single columns and impossible cells."""
+        before = self._sums.get(self._kinds.get(pair, ()))
+        if before is None:
+            return baseline
+        seed = _regroup(before[1], before[0], like=pair, groupings=self._groupings)
+        return _rake_to_baseline(seed, baseline)
+
+    def fill(self, baseline: Callable[[Clique], Table]) -> dict[Clique, Table]:
+        """Return what is known of the pairs that were not added."""
+        return {
+            pair: self.scale(baseline(pair), pair)
+            for pair, kind in self._kinds.items()
+            if kind in self._sums and pair not in self._seen
+        }
 
 
 def _rake_to_baseline(seed: Table, baseline: Table) -> Table:

@@ -16,7 +16,7 @@ from populace.core.marginals import Clique
 from populace.core.progress import Progress, silent
 from populace.inference.constraints.rule_potentials import RulePotentials
 from populace.inference.factor import Table
-from populace.inference.fit.alike_tables import NoisyPair, pool_alike
+from populace.inference.fit.alike_tables import NoisyPair, SuccessivePairs, pool_alike
 from populace.inference.fit.denoise import denoise
 from populace.inference.fit.estimator import Estimator, FitEffort
 from populace.inference.fit.ordered_association import match_association
@@ -72,7 +72,9 @@ def fit_model(
     measurements = shrink_to_public(measurements, public)
     space = space.group(common_groupings(measurements, classes=space.rules.classes).values())
     estimator = Estimator(space)
-    plain, coarse = split_coarse_tables(measurements, domain=space.domain, groupings=space.groupings)
+    plain, coarse = split_coarse_tables(
+        measurements, domain=space.domain, groupings=space.groupings, ordered=space.ordered
+    )
     estimator.add(plain)
     effects = estimate_gls(estimator.observed, domain=estimator.domain, total=space.rows)
     effort = FitEffort(rounds=8, floor=1e-6, sweeps=20, steps=0, tolerance=1e-5, exact=bool(space.totals))
@@ -104,7 +106,11 @@ def fit_model(
     targets: dict[Clique, Table] = {}
     for size in tables.sizes:
         pooled = tables.pool(space.alike, estimator=estimator, rng=rng) if size == 2 else {}
-        targets |= tables.denoise(size, estimator=estimator, known=targets, rng=rng, pooled=pooled)
+        places = SuccessivePairs(space.successive if size == 2 else {}, groupings=estimator.groupings)
+        targets |= tables.denoise(
+            size, estimator=estimator, known=targets, rng=rng, pooled=pooled, places=places
+        )
+        targets |= {c: t for c, t in places.fill(estimator.table).items() if c not in targets}
         targets |= {c: (t + estimator.table(c)) / 2 for c, t in pooled.items() if c not in targets}
     return replace(estimator.model(), targets=targets, gradual=gradual)
 
@@ -153,6 +159,7 @@ class _Tables:
         known: Mapping[Clique, Table],
         rng: np.random.Generator,
         pooled: Mapping[Clique, Table] = MappingProxyType({}),
+        places: SuccessivePairs | None = None,
     ) -> dict[Clique, Table]:
         """Return the tables of so many columns without most of their noise, with the single columns of the model.
 
@@ -161,11 +168,13 @@ class _Tables:
         has them.
         """
         found: dict[Clique, Table] = {}
-        for clique in self.cliques:
+        places = SuccessivePairs({}, groupings={}) if places is None else places
+        for clique in places.sort(self.cliques, clique_of=lambda each: each):
             if len(clique) == size:
                 baseline = pooled.get(clique)
                 if baseline is None:
                     baseline = rake_to_parts(estimator.table(clique), clique, known=known)
+                baseline = places.scale(baseline, clique)
                 if clique in self.public:
                     baseline = rake_public_table(self.public[clique], beside=baseline)
                 found[clique] = baseline
@@ -185,13 +194,15 @@ class _Tables:
                         found[clique] = match_association(
                             found[clique], values, baseline=baseline, deviation=deviation, orders=orders
                         )
+                    places.add(found[clique], clique)
         known = {**known, **found}
-        for each in self.coarse:
+        for each in places.sort(self.coarse, clique_of=lambda each: each.clique):
             clique = each.clique
             if len(clique) == size:
                 fine = found.get(clique)
                 if fine is None:
                     fine = rake_to_parts(estimator.table(clique), clique, known=known)
+                    fine = places.scale(fine, clique)
                 baseline = each.sum_to_coarse(fine)
                 table = denoise(
                     each.values,
@@ -201,6 +212,7 @@ class _Tables:
                     rng=rng,
                 )
                 found[clique] = each.scale_to(fine, wanted=rake_to_columns(table, beside=baseline))
+                places.add(found[clique], clique)
         return found
 
     def observe(self, clique: Clique, table: Table) -> Observation:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 
 import numpy as np
 
@@ -41,10 +42,13 @@ class CoarseTable:
     """Noisy counts over columns of which some are seen in fewer groups than the model has.
 
     `lookups` has for each column the table's group of every group of the model, or None where they are the same.
+    `slopes` has for ordered ones how much each group of the model has of every group of the table: all of its own at
+    the middle, and of its neighbour the more the nearer it is.
     """
 
     clique: Clique
     lookups: tuple[Lookup | None, ...]
+    slopes: tuple[Table | None, ...]
     values: Table
     variance: float
 
@@ -71,25 +75,50 @@ class CoarseTable:
     def scale_to(self, table: Table, *, wanted: Table) -> Table:
         """Return a table over the model's groups scaled such that this one would see what is wanted.
 
-        Inside each cell of this table the shares stay as they are. Of all tables with the wanted sums it is the one
-        of least divergence from the given one (Deming and Stephan 1940).
+        Inside each cell of this table the shares stay as they are (Deming and Stephan 1940) where columns have no
+        order. Along those that have one, ratios run straight from the middle of a group to that of its neighbour: what
+        grows with a column does not jump where its groups end.
         """
         have = self.sum_to_coarse(table)
+        seen = (have > 0).astype(np.float64)
         ratio = np.divide(wanted, have, out=np.zeros(have.shape), where=have > 0)
+        weight = self._interpolate(seen)
+        sloped = (
+            np.divide(self._interpolate(ratio), weight, out=np.zeros(table.shape), where=weight > 0) * table
+        )
+        there = self.sum_to_coarse(sloped)
+        again = np.divide(wanted, there, out=np.zeros(there.shape), where=there > 0)
+        return np.where(self._spread(there) > 0, sloped * self._spread(again), table * self._spread(ratio))
+
+    def _spread(self, table: Table) -> Table:
+        """Return for every cell of the model the entry of the cell of this table that it is in."""
         for axis, lookup in enumerate(self.lookups):
             if lookup is not None:
-                ratio = ratio.take(lookup, axis=axis)
-        return table * ratio
+                table = table.take(lookup, axis=axis)
+        return table
+
+    def _interpolate(self, table: Table) -> Table:
+        for axis, (lookup, slope) in enumerate(zip(self.lookups, self.slopes, strict=True)):
+            if slope is not None:
+                table = np.moveaxis(np.tensordot(slope, table, axes=(1, axis)), 0, axis)
+            elif lookup is not None:
+                table = table.take(lookup, axis=axis)
+        return table
 
 
 def split_coarse_tables(
-    measurements: Iterable[Measurement], *, domain: Domain, groupings: Mapping[str, Grouping]
+    measurements: Iterable[Measurement],
+    *,
+    domain: Domain,
+    groupings: Mapping[str, Grouping],
+    ordered: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tuple[Measurement, ...], tuple[CoarseTable, ...]]:
     """Part tables of several columns that see one of them in fewer groups than the model from all others.
 
     Such a table is also one of its other columns, with the noise of all cells that are summed: that part of it stands
     among the others. It is also one of fewer columns, coarse ones among them: these stand beside it, the smallest
-    first, and those of different tables that see the same are one.
+    first, and those of different tables that see the same are one. `ordered` says how many codes of a column, the first
+    ones, stand in an order.
 
     >>> from fractions import Fraction
     >>> pair = Marginal(("x", "y"), (Grouping("x", (0, 0, 1)),))
@@ -112,21 +141,28 @@ def split_coarse_tables(
                 if names & set(part) and seen.cells(part) <= MAX_SPREAD_CELLS:
                     table = _sum_to(item, part)
                     tables.setdefault(table.marginal, []).append(table)
-    coarse = [_mean_coarse_table(marginal, same, groupings) for marginal, same in tables.items()]
+    coarse = [_mean_coarse_table(marginal, same, groupings, ordered) for marginal, same in tables.items()]
     # The most precise one has the last word where tables see the same columns in different groups.
     return tuple(plain), tuple(sorted(coarse, key=lambda table: (len(table.clique), -table.variance)))
 
 
 def _mean_coarse_table(
-    marginal: Marginal, same: Sequence[Measurement], groupings: Mapping[str, Grouping]
+    marginal: Marginal,
+    same: Sequence[Measurement],
+    groupings: Mapping[str, Grouping],
+    ordered: Mapping[str, int],
 ) -> CoarseTable:
     """Return the mean of tables that see the same, weighted by precision."""
     precision = sum(1 / float(item.variance) for item in same)
     values = sum((item.counts / float(item.variance) for item in same), np.zeros(same[0].counts.shape))
+    lookups = [_group_lookup(groupings.get(name), marginal.grouping(name)) for name in marginal.clique]
+    levels = [_count_ordered(groupings.get(name), ordered.get(name, 0)) for name in marginal.clique]
     return CoarseTable(
         clique=marginal.clique,
-        lookups=tuple(
-            _group_lookup(groupings.get(name), marginal.grouping(name)) for name in marginal.clique
+        lookups=tuple(lookups),
+        slopes=tuple(
+            None if lookup is None or not levels else interpolate_groups(lookup, levels=levels)
+            for lookup, levels in zip(lookups, levels, strict=True)
         ),
         values=values / precision,
         variance=1 / precision,
@@ -145,3 +181,33 @@ def _group_lookup(model: Grouping | None, table: Grouping | None) -> Lookup | No
     if table is None or model == table:
         return None
     return table.lookup if model is None else table.lookup[[codes[0] for codes in model.members]]
+
+
+def _count_ordered(model: Grouping | None, levels: int) -> int:
+    """Return how many groups of the model, the first ones, hold nothing but ordered codes."""
+    if model is None:
+        return levels
+    return next((n for n, codes in enumerate(model.members) if max(codes) >= levels), model.size)
+
+
+def interpolate_groups(lookup: Lookup, *, levels: int) -> Table:
+    """Return how much of every coarse group each fine one has, along a straight line between their middles.
+
+    The first `levels` fine groups stand in an order; a coarse group that has others too is left to itself.
+
+    >>> interpolate_groups(np.array([0, 0, 1, 1, 2]), levels=4).round(2).tolist()
+    [[1.0, 0.0, 0.0], [0.75, 0.25, 0.0], [0.25, 0.75, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    found = np.eye(int(lookup.max()) + 1)[lookup]
+    whole = [
+        group for group in dict.fromkeys(lookup[:levels].tolist()) if not (lookup[levels:] == group).any()
+    ]
+    middles = [float(np.flatnonzero(lookup == group).mean()) for group in whole]
+    if len(whole) > 1 and middles == sorted(middles):
+        codes = np.flatnonzero(np.isin(lookup, whole))
+        found[codes] = 0.0
+        for place, group in enumerate(whole):
+            own = np.zeros(len(whole))
+            own[place] = 1.0
+            found[codes, group] = np.interp(codes, middles, own)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -87,10 +87,12 @@ class MeasuredHierarchy:
             here = cells.select(counts, wide, place=place)
             before, variance = sums.get((level, marginal), (0, Fraction(0)))
             sums[level, marginal] = before + here, variance + item.variance
-        noisy = [_LevelCounts() for _ in geography.spine.levels]
-        for (level, marginal), (counts, variance) in sums.items():
-            noisy[level].add(marginal, counts, variance=variance)
-        plan = _plan(geography, cells.domain, noisy, possible=possible_member_cells(schema))
+        noisy: list[list[Counts]] = [[] for _ in geography.spine.levels]
+        for (level, _), (counts, _) in sums.items():
+            noisy[level].append(counts)
+        plan = plan_members(
+            schema, [(level, each, variance) for (level, each), (_, variance) in sums.items()]
+        )
         return cls(
             geography=geography,
             plan=plan,
@@ -99,7 +101,7 @@ class MeasuredHierarchy:
                 shape=plan.shape,
                 zeros=None if plan.possible is None else ~plan.possible,
             ),
-            noisy=tuple(tuple(each.counts) for each in noisy),
+            noisy=tuple(map(tuple, noisy)),
             totals={},
             known={},
         )
@@ -184,30 +186,28 @@ def known_tables(plan: HierarchyPlan, counts: Mapping[int, Sequence[Ints]]) -> K
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _LevelCounts:
-    """The queries of one level, and their noisy counts."""
+def build_member_plan(schema: Schema, asked: Sequence[tuple[Marginal, Fraction]]) -> HierarchyPlan:
+    """Return what is measured of the members of linked tables: each table as the sum over places, with their noise."""
+    geography, cells = require_geography(schema), MemberCells.of(schema)
+    sums: dict[tuple[int, Marginal], Fraction] = {}
+    for marginal, variance in asked:
+        level, wide = place_marginal(marginal, geography)
+        if (found := cells.find(wide)) is not None:
+            sums[level, found[1]] = sums.get((level, found[1]), Fraction(0)) + variance
+    return plan_members(schema, [(level, each, variance) for (level, each), variance in sums.items()])
 
-    queries: list[MeasuredQuery] = field(default_factory=list)
-    counts: list[Counts] = field(default_factory=list)
 
-    def add(self, marginal: Marginal, counts: Counts, *, variance: Fraction) -> None:
-        self.queries.append(MeasuredQuery(marginal=marginal, variance=variance))
-        self.counts.append(counts)
-
-
-def _plan(
-    geography: Geography,
-    domain: Domain,
-    noisy: Sequence[_LevelCounts],
-    *,
-    possible: Truth | None,
-) -> HierarchyPlan:
+def plan_members(schema: Schema, asked: Sequence[tuple[int, Marginal, Fraction]]) -> HierarchyPlan:
+    """Return the plan of tables of members at some levels, with the variance of their noise."""
+    geography = require_geography(schema)
+    queries: list[list[MeasuredQuery]] = [[] for _ in geography.spine.levels]
+    for level, marginal, variance in asked:
+        queries[level].append(MeasuredQuery(marginal=marginal, variance=variance))
     return HierarchyPlan(
         spine=geography.spine,
-        domain=domain,
-        levels=tuple(LevelQueries(queries=tuple(each.queries)) for each in noisy),
-        possible=possible,
+        domain=MemberCells.of(schema).domain,
+        levels=tuple(LevelQueries(queries=tuple(own)) for own in queries),
+        possible=possible_member_cells(schema),
     )
 
 

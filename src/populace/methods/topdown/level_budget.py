@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import NoReturn
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Clique, Domain, Grouping
 from populace.methods.nist2018.query_rounds import read_coarse_bins
+from populace.schema.columns.column import Column
 from populace.schema.geocodes import GEOCODE, Geography
 from populace.schema.hints import quote_names, suggest
+from populace.schema.linked.table_cells import MemberCells, require_linked, unit_domain
 from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable
 
@@ -58,6 +59,8 @@ class LevelBudget:
 
     levels: Mapping[str, Fraction] = field(hash=False)
     queries: tuple[UnitQuery, ...]
+    member_queries: tuple[UnitQuery, ...] = ()
+    """Of the members of linked tables; `queries` are those of the units. None are the default ones."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", MappingProxyType(dict(self.levels)))
@@ -151,6 +154,11 @@ class LevelBudget:
                 ]
                 for query in self.queries
             ],
+            *(
+                []
+                if not self.member_queries
+                else [LevelBudget(levels={}, queries=self.member_queries).form()]
+            ),
         ]
 
 
@@ -171,29 +179,68 @@ def read_level_budget(document: TomlTable, *, schema: Schema) -> LevelBudget:
     usual = LevelBudget.default(schema.domain, geography)
     levels = document.table("levels", place="[levels]")
     shares = {name: _read_share(levels, name) for name in levels.items} or dict(usual.levels)
-    if "queries" in document and schema.linked is not None:
-        refuse_linked_queries(schema.linked.units)
-    queries = tuple(_read_query(each, schema=schema) for each in document.tables("queries"))
+    if schema.linked is not None:
+        return _read_linked_budget(document, shares, schema=schema, geography=geography)
+    variables = schema.variables
+    queries = tuple(_read_query(each, variables=variables) for each in document.tables("queries"))
     budget = LevelBudget(levels=shares, queries=queries or usual.queries)
-    budget.check(schema.domain, geography)
+    check_level_budget(budget, schema=schema, geography=geography)
     return budget
 
 
-def refuse_linked_queries(units: str) -> NoReturn:
-    """Refuse queries of the curator's own for linked tables, whose tables are shared out over places of members."""
-    raise UsageError(
-        f"the budget lists queries, and the schema links other rows to each {units}.",
-        hint="leave [[queries]] out: [levels] alone shares the budget of linked tables out",
+def _read_linked_budget(
+    document: TomlTable, shares: Mapping[str, Fraction], *, schema: Schema, geography: Geography
+) -> LevelBudget:
+    """Return shares and the queries of both tables; the tables of one that has none are the default ones."""
+    linked, cells, units = require_linked(schema), MemberCells.of(schema), unit_domain(schema)
+    found: dict[str, list[UnitQuery]] = {linked.units: [], linked.members: []}
+    for each in document.tables("queries"):
+        named = set(each.texts("columns"))
+        inferred = linked.members if named and named <= set(cells.domain) else linked.units
+        table = each.text("table") or inferred
+        if table not in found:
+            raise UsageError(
+                f"{each.place}: table is {table!r}, which is none of the schema's.",
+                hint=suggest(table, list(found), otherwise=f"one of {quote_names(found)}"),
+            )
+        if table == linked.members and "coarse" in each:
+            raise UsageError(
+                f"{each.place} coarsens columns of {table!r}.",
+                hint=f"coarse bins are for columns of {linked.units!r}; declare wider bins in the schema",
+            )
+        domain = cells.domain if table == linked.members else units
+        own = {part.name: part for column in linked.columns.values() for part in column.variables}
+        columns = own if table == linked.members else schema.variables
+        found[table].append(
+            _read_query(each, variables={name: columns[name] for name in domain}, more=("table",))
+        )
+    budget = LevelBudget(
+        levels=shares, queries=tuple(found[linked.units]), member_queries=tuple(found[linked.members])
     )
+    check_level_budget(budget, schema=schema, geography=geography)
+    return budget
 
 
-def _read_query(table: TomlTable, *, schema: Schema) -> UnitQuery:
-    table.allow(("columns", "share", "levels", "coarse"))
+def check_level_budget(budget: LevelBudget, *, schema: Schema, geography: Geography) -> None:
+    """Refuse levels and columns that the schema does not have, and shares from which cells cannot be estimated."""
+    if schema.linked is None:
+        budget.check(schema.domain, geography)
+        return
+    tables = ((unit_domain(schema), budget.queries), (MemberCells.of(schema).domain, budget.member_queries))
+    for domain, queries in tables:
+        own = queries or LevelBudget.default(domain, geography).queries
+        LevelBudget(levels=budget.levels, queries=own).check(domain, geography)
+
+
+def _read_query(
+    table: TomlTable, *, variables: Mapping[str, Column], more: tuple[str, ...] = ()
+) -> UnitQuery:
+    table.allow(("columns", "share", "levels", "coarse", *more))
     names = set(table.texts("columns"))
-    if strange := sorted(names - set(schema.domain)):
+    if strange := sorted(names - set(variables)):
         raise UsageError(
             f"{table.place} names {quote_names(strange)}, which is no column.",
-            hint=suggest(strange[0], [*schema.domain], otherwise="name columns of the schema"),
+            hint=suggest(strange[0], [*variables], otherwise="name columns of the schema"),
         )
     coarse = table.table("coarse", place='coarse = { age = ["0..17", "18.."] }').items
     if strange := sorted(set(coarse) - names):
@@ -202,9 +249,9 @@ def _read_query(table: TomlTable, *, schema: Schema) -> UnitQuery:
             hint="add it to columns",
         )
     return UnitQuery(
-        clique=tuple(name for name in schema.domain if name in names),
+        clique=tuple(name for name in variables if name in names),
         groupings=tuple(
-            read_coarse_bins(bins, schema.variables[name], place=table.place) for name, bins in coarse.items()
+            read_coarse_bins(bins, variables[name], place=table.place) for name, bins in coarse.items()
         ),
         share=_read_share(table, "share") if "share" in table else Fraction(1),
         levels=table.texts("levels"),

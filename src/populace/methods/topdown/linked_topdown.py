@@ -31,7 +31,7 @@ from populace.measurements.level_queries import place_marginal
 from populace.measurements.measurements import Measurement
 from populace.methods.linked_workload import column_layers, linked_weights
 from populace.methods.topdown.counts_model import build_counts_model
-from populace.methods.topdown.level_budget import LevelBudget
+from populace.methods.topdown.level_budget import LevelBudget, UnitQuery
 from populace.methods.topdown.table_checks import check_cells, plan_detailed
 from populace.methods.workload import Workload
 from populace.schema.conditions.condition_parser import parse_condition
@@ -69,13 +69,20 @@ def list_linked_questions(schema: Schema, workload: Workload) -> list[LinkedQues
     """Return everything that is asked, the whole first, with shares that add up to 1."""
     geography, cells = require_geography(schema), MemberCells.of(schema)
     exact = [geography.spine.levels.index(name) for name in schema.invariants]
+    known = [(each.level, each.clique) for each in schema.level_totals]
+    unit_queries = () if workload.levels is None else workload.levels.queries
+    member_queries = () if workload.levels is None else workload.levels.member_queries
     found = [
         LinkedQuestion(
             level=asked.level,
             share=CONFIG.units * asked.share,
-            marginals=(geography.marginal(asked.level, asked.query.clique),),
+            marginals=(
+                _at_level(Marginal(asked.query.clique, asked.query.groupings), geography, level=asked.level),
+            ),
         )
-        for asked in _budget(cell_domain(schema), geography, workload).allocate(geography, exact=exact)
+        for asked in _budget(cell_domain(schema), geography, workload, unit_queries).allocate(
+            geography, exact=exact, known=known
+        )
     ]
     found += [
         LinkedQuestion(
@@ -86,7 +93,7 @@ def list_linked_questions(schema: Schema, workload: Workload) -> list[LinkedQues
                 for place in range(1, len(cells.places) + 1)
             ),
         )
-        for asked in _budget(cells.domain, geography, workload).allocate(geography)
+        for asked in _budget(cells.domain, geography, workload, member_queries).allocate(geography)
     ]
     found += _list_pairs(schema)
     whole = sum((each.share for each in found), Fraction(0))
@@ -94,9 +101,13 @@ def list_linked_questions(schema: Schema, workload: Workload) -> list[LinkedQues
     return [replace(each, share=each.share / whole) for each in ordered]
 
 
-def _budget(domain: Domain, geography: Geography, workload: Workload) -> LevelBudget:
+def _budget(
+    domain: Domain, geography: Geography, workload: Workload, queries: tuple[UnitQuery, ...]
+) -> LevelBudget:
+    """Return the shares of the levels, with the queries of one of the tables; the default ones where none is given."""
     usual = LevelBudget.default(domain, geography)
-    return usual if workload.levels is None else replace(usual, levels=workload.levels.levels)
+    levels = usual.levels if workload.levels is None else workload.levels.levels
+    return replace(usual, levels=levels, queries=queries or usual.queries)
 
 
 def _at_level(marginal: Marginal, geography: Geography, *, level: int) -> Marginal:
@@ -125,8 +136,14 @@ def _list_pairs(schema: Schema) -> Iterator[LinkedQuestion]:
 
 
 def check_linked(schema: Schema) -> None:
-    """Refuse, from public facts alone, facts about members, and tables of members that are too large."""
+    """Refuse, from public facts alone, facts and totals about members, and tables of members that are too large."""
     geography, cells, units = require_geography(schema), MemberCells.of(schema), unit_domain(schema)
+    for totals in schema.level_totals:
+        if strange := [name for name in totals.clique if name not in units]:
+            raise UsageError(
+                f"[[totals]] by {strange[0]!r}, which is no column of {require_linked(schema).units!r}.",
+                hint=f"public totals count {require_linked(schema).units}s, by {', '.join(units)}",
+            )
     for fact in schema.facts:
         place = f"[geography] facts, {fact.when!r}"
         condition = schema.layout.condition(parse_condition(fact.when), place=place)

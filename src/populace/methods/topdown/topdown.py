@@ -103,10 +103,6 @@ def check_topdown(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
         check_linked(schema)
     domain = cell_domain(schema)
     check_cells(domain.cells(domain), units=geography.spine.leaves)
-    if schema.linked is not None and schema.level_totals:
-        raise UsageError(
-            "[[totals]] are declared for linked tables of a geography.", hint="take them out of the schema"
-        )
     if any(
         each.level == geography.spine.depth - 1 and set(each.clique) == set(domain)
         for each in schema.level_totals

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class AreaTable:
     units: int
     by: tuple[str, ...]
     table: pa.Table
+    notes: tuple[str, ...] = ()
+    """What a reader must know of single values."""
 
     def __repr__(self) -> str:
         return f"Area of {self.units} units of level {self.level!r}\n{self.format()}"
@@ -43,13 +45,14 @@ class AreaTable:
         lines = [self.table.column_names, *([*map(_format_cell, row)] for row in cells)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         names = len(self.by)
-        return "\n".join(
+        aligned = [
             "  ".join(
                 text.ljust(width) if place < names else text.rjust(width)
                 for place, (text, width) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
             for line in lines
-        )
+        ]
+        return "\n".join([*aligned, *self.notes])
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as plain JSON values."""
@@ -59,6 +62,7 @@ class AreaTable:
             "by": list(self.by),
             "confidence": 0.95,
             "cells": self.table.to_pylist(),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
 
@@ -86,7 +90,9 @@ def tabulate_area(released: ReleasedHierarchy, units: Any, *, by: Sequence[str] 
     members = find_members(units, released.geography)
     published = sum_onto(released.smallest[members].sum(axis=0), released.columns, wanted)
     found = released.estimates.area(members, clique=wanted)
-    return make_area_table(
+    linked = released.schema.linked
+    capped = {} if linked is None or linked.count not in wanted else linked.count_labels
+    counts = make_area_table(
         found,
         area_margins(
             released.estimates, wanted, members=members, variance=found.variance, laplace=released.laplace
@@ -97,6 +103,8 @@ def tabulate_area(released: ReleasedHierarchy, units: Any, *, by: Sequence[str] 
         kept=np.flatnonzero(released.measured.plan.possible_in(wanted)),
         published=np.asarray(published, dtype=np.int64),
     )
+    notes = [f"{linked.count} {value}: {label}" for value, label in capped.items() if linked is not None]
+    return replace(counts, notes=tuple(notes))
 
 
 def make_area_table(

@@ -127,6 +127,17 @@ def _read_unit(table: TomlTable, *, linked: LinkedTables) -> PrivacyUnit:
     return PrivacyUnit(name=name, id=linked.unit_key, neighbours=neighbours)
 
 
+def check_linked_unit(linked: LinkedTables | None, *, unit: PrivacyUnit) -> None:
+    """Refuse another protected unit than the one that tables are linked by, and units of several wide rows."""
+    if linked is None:
+        return
+    if (unit.name, unit.id, unit.rows, unit.frequency) != (linked.units, linked.unit_key, 1, None):
+        raise SchemaError(
+            f"the tables {linked.units!r} and {linked.members!r} are linked, and another unit is protected.",
+            hint=f"write unit=PrivacyUnit(name={linked.units!r}, id={linked.unit_key!r}): one wide row each",
+        )
+
+
 def linked_unit_table(unit: PrivacyUnit) -> dict[str, TomlValue]:
     """Return the protected unit of linked tables as keys of `[table]`; the rest follows from the tables."""
     shown: dict[str, TomlValue] = {"unit": unit.name}

@@ -90,6 +90,11 @@ class LinkedTables:
         return self.size or f"{self.members}s"
 
     @property
+    def count_labels(self) -> dict[str, str]:
+        """What the largest number of members means: further ones are left out, and not counted."""
+        return {str(self.max_rows): f"{self.max_rows} or more"}
+
+    @property
     def places(self) -> range:
         """The places of members in a unit."""
         return range(1, self.max_rows + 1)
@@ -98,6 +103,17 @@ class LinkedTables:
     def sort_keys(self) -> tuple[tuple[str, bool], ...]:
         """The columns by which members are numbered, and whether from the highest value down."""
         return tuple((each.removesuffix(_DESCENDING), each.endswith(_DESCENDING)) for each in self.order)
+
+    @cached_property
+    def role_columns(self) -> tuple[str, ...]:
+        """The columns that say what a member is to the first one: those that `householder` and `partner` look at."""
+        named = [
+            name
+            for key in ("householder", "partner")
+            if getattr(self, key) is not None
+            for name in condition_columns(self._member_condition(key))
+        ]
+        return tuple(dict.fromkeys(named))
 
     @cached_property
     def absent(self) -> dict[str, str]:

@@ -161,4 +161,6 @@ def unit_domain(schema: Schema) -> Domain:
 
 def without_geography(schema: Schema) -> Schema:
     """Return the schema of the same rows without the columns of its geography."""
-    return replace(schema, columns=schema.declared_columns, geography=None, invariants=(), facts=())
+    return replace(
+        schema, columns=schema.declared_columns, geography=None, invariants=(), facts=(), level_totals=()
+    )
