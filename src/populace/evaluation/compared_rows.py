@@ -68,9 +68,9 @@ class RowPair:
     values: Mapping[str, int]
 
     @property
-    def ordered(self) -> frozenset[str]:
-        """The columns whose codes have an order."""
-        return frozenset(self.real.numbers)
+    def ordered(self) -> dict[str, int]:
+        """The columns whose codes have an order, and how many codes of each have one."""
+        return {name: self.values[name] for name in self.real.numbers if name in self.values}
 
     def label(self, name: str, code: int) -> str:
         """Return the name of a code of a column."""

@@ -33,7 +33,7 @@ def score_propensity(
     numbers: tuple[Mapping[str, Floats], Mapping[str, Floats]],
     *,
     domain: Domain,
-    ordered: frozenset[str],
+    ordered: Mapping[str, int],
 ) -> list[Score]:
     """Return the mean squared error of propensities, and its ratio to what a sample of the population would have."""
     features = choose_features(real, numbers[0], domain, max_codes=MAX_CODES, powers=2)
