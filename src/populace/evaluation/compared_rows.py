@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from populace.core.array_types import Floats
+from populace.core.array_types import Floats, Truth
 from populace.core.errors import DataError, UsageError
 from populace.core.marginals import Domain
 from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source
@@ -42,7 +42,8 @@ class ComparedRows:
     """The rows of one file.
 
     `codes` are those of the columns, `numbers` the values of columns of numbers (NaN where there is none), `outside`
-    the rows outside each column's domain, `broken` the rows that break each rule, `violating` those that break any.
+    the rows outside each column's domain, `broken` the rows that break each rule, `violating` those that break any,
+    and `violating_share` the share of them, by weight where there is one.
     """
 
     codes: Mapping[str, Codes]
@@ -52,6 +53,7 @@ class ComparedRows:
     outside: Mapping[str, int]
     broken: Mapping[str, int]
     violating: int
+    violating_share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +131,8 @@ def _read(data: Any, schema: Schema, *, weights: str | None, what: str, needed: 
     weighed: list[Floats] = []
     broken: Counter[str] = Counter()
     outside: Counter[str] = Counter()
-    rows = violating = 0
+    violations: list[Truth] = []
+    rows = 0
     columns = list(dict.fromkeys([*columns_to_read(schema), *follow, *([] if weigh is None else [weigh])]))
     with redact_row_errors(f"the {what} file"):
         for batch in source.batches(columns):
@@ -148,15 +151,26 @@ def _read(data: Any, schema: Schema, *, weights: str | None, what: str, needed: 
             for text, lost in found.items():
                 broken[text] += int(lost.sum())
             rows += batch.num_rows
-            violating += int(np.logical_or.reduce(list(found.values())).sum()) if found else 0
+            violations.append(
+                np.logical_or.reduce(list(found.values()))
+                if found
+                else np.zeros(batch.num_rows, dtype=np.bool_)
+            )
+    violating = np.concatenate([np.zeros(0, dtype=np.bool_), *violations])
+    shares = np.concatenate([np.empty(0), *weighed]) if weigh is not None else None
+    if shares is not None and rows and not shares.any():
+        raise DataError(
+            f"no row of the {what} file has a weight above 0 in {weigh!r}.", hint="name another column"
+        )
     return ComparedRows(
         codes={name: np.concatenate(codes[name]) for name in schema.columns if name in codes},
         numbers={name: np.concatenate([np.empty(0), *parts]) for name, parts in numbers.items()},
-        weights=np.concatenate([np.empty(0), *weighed]) if weigh is not None else None,
+        weights=shares,
         rows=rows,
         outside=outside,
         broken=broken,
-        violating=violating,
+        violating=int(violating.sum()),
+        violating_share=float(np.average(violating, weights=shares)) if rows else 0.0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ from populace.evaluation.scores.subgroup_distance import (
     score_groups,
 )
 from populace.evaluation.scores.train_on_synthetic import predict_targets, score_predictions
+from populace.evaluation.weighted_scores import WITHOUT_WEIGHTS, score_weighted, weigh_rows
 from populace.release.report.bars import group_largest_codes, group_ordered_codes
 from populace.schema.hints import did_you_mean
 from populace.schema.schema import Schema
@@ -118,16 +120,25 @@ def evaluate(
     scores += [*score_predictions(predictions), *score_regressions(coefficients)]
     progress("propensity", 0.8)
     scores += score_propensity(*codes, numbers, domain=domain, ordered=rows.ordered)
+    weights_of = None if rows.real.weights is None else weigh_rows(rows)
+    others: list[Score] = []
     if income or gender:
-        scores += _score_income_gap(rows, income=income, gender=gender, areas=areas)
-    scores += _score_rules(rows)
+        find_gap = partial(_score_income_gap, rows, income=income, gender=gender, areas=areas)
+        scores += find_gap()
+        others += [] if weights_of is None else find_gap(weights=weights_of)
+    scores += _score_rules(rows, [each.violating / each.rows for each in (rows.real, rows.synthetic)])
     findings: tuple[Finding, ...] = ()
     if given is not None:
         findings = compare_findings(real, synthetic, schema=described, claims=given).findings
         scores += _score_findings(findings)
-    if rows.real.weights is not None:
+    if weights_of is not None:
         progress("weighted scores", 0.9)
-        scores += _score_weighted(rows)
+        others += _score_rules(rows, [rows.real.violating_share, rows.synthetic.violating_share])
+        missing = [
+            f"{each.name} ({WITHOUT_WEIGHTS[each.name]})" for each in scores if each.name in WITHOUT_WEIGHTS
+        ]
+        scores += score_weighted(rows, weights_of, within=within, areas=areas, others=others)
+        notes += [f"Without a weighted version: {'; '.join(missing)}."] if missing else []
         if rows.synthetic.weights is None:
             notes.append("The synthetic file has no column of weights: its rows count the same.")
     left = [name for name in described.columns if name not in domain]
@@ -197,7 +208,12 @@ def _compare_pairs(
 
 
 def _score_income_gap(
-    rows: RowPair, *, income: str | None, gender: str | None, areas: Sequence[str]
+    rows: RowPair,
+    *,
+    income: str | None,
+    gender: str | None,
+    areas: Sequence[str],
+    weights: Weights | None = None,
 ) -> list[Score]:
     if income is None or gender is None or len(areas) != 1:
         raise UsageError(
@@ -214,13 +230,13 @@ def _score_income_gap(
         (files[0].codes[gender], files[1].codes[gender]),
         (files[0].codes[areas[0]], files[1].codes[areas[0]]),
         codes=(first, second),
+        weights=(None, None) if weights is None else (weights.real, weights.synthetic),
     )
 
 
-def _score_rules(rows: RowPair) -> list[Score]:
+def _score_rules(rows: RowPair, shares: Sequence[float]) -> list[Score]:
     if not rows.synthetic.broken:
         return []
-    shares = [each.violating / each.rows for each in (rows.real, rows.synthetic)]
     return [
         Score(
             name="rule_violations",
@@ -249,28 +265,6 @@ def _score_findings(findings: Sequence[Finding]) -> list[Score]:
             note=f"{len(decided)} of {len(findings)} claims can be decided in both files",
         )
     ]
-
-
-def _score_weighted(rows: RowPair) -> list[Score]:
-    """Return the scores that can count rows by weights, under names of their own."""
-    held = [
-        np.ones(each.rows) if each.weights is None else each.weights for each in (rows.real, rows.synthetic)
-    ]
-    weights, codes = Weights(*held), (rows.real.codes, rows.synthetic.codes)
-    distances: dict[Pair, float] = {}
-    associations: tuple[dict[Pair, float], dict[Pair, float]] = {}, {}
-    for pair, real, synthetic in pair_tables(*codes, rows.domain, weights=weights):
-        distances[pair] = total_variation(real, synthetic)
-        associations[0][pair], associations[1][pair] = associate(real), associate(synthetic)
-    found = score_marginals(
-        column_total_variation(*codes, rows.domain, weights=weights),
-        distances,
-        triple_total_variation(*codes, rows.domain, weights=weights),
-    )
-    numbers, both = (rows.real.numbers, rows.synthetic.numbers), (held[0], held[1])
-    found += [*score_associations(*associations), *score_correlations(*numbers, weights=both)]
-    found += score_quantiles(*numbers, weights=both)[0]
-    return [each.rename(f"{each.name}_weighted", title=f"{each.title}, weighted") for each in found]
 
 
 def _list_columns(rows: RowPair, distances: Mapping[str, float]) -> tuple[ColumnResult, ...]:

@@ -30,9 +30,7 @@ def test_every_condition_is_met_by_a_real_row_and_counted_alike() -> None:
     for each in drawn:
         assert len(each) >= 4
         assert conjunctions.share_of_rows(real, each) == conjunctions.meets(real, each).mean() > 0
-    assert {
-        len(each) for each in conjunctions.draw_conjunctions(real, domain, ordered={}, columns=4)
-    } == {4}
+    assert {len(each) for each in conjunctions.draw_conjunctions(real, domain, ordered={}, columns=4)} == {4}
 
 
 def test_the_admitted_codes_of_an_ordered_column_are_a_range() -> None:

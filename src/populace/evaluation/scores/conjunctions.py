@@ -67,8 +67,9 @@ def _draw_codes(code: int, size: int, *, values: int | None, rng: np.random.Gene
     places = np.arange(size)
     if values is not None:
         reach = 0.0 if code >= values else float(rng.uniform(0, values - 1))
-        return (np.abs(places - code) <= reach) & ((places < values) | (places == code))
-    admitted = places == code
+        inside: Truth = (np.abs(places - code) <= reach) & ((places < values) | (places == code))
+        return inside
+    admitted: Truth = places == code
     while not admitted[drawn := int(rng.integers(size))]:
         admitted[drawn] = True
     if size > 1 and admitted.all():
@@ -120,7 +121,10 @@ def score_conjunctions(
     """
     held = (None, None) if weights is None else (weights.real, weights.synthetic)
     shares = [
-        [share_of_rows(codes, each, weights=some) for codes, some in zip((real, synthetic), held, strict=True)]
+        [
+            share_of_rows(codes, each, weights=some)
+            for codes, some in zip((real, synthetic), held, strict=True)
+        ]
         for each in conjunctions
     ]
     errors = np.array([math.log(max(g, MIN_SHARE)) - math.log(f) for f, g in shares])

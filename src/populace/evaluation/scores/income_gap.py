@@ -46,7 +46,9 @@ def score_income_gap(
     weights: tuple[Floats | None, Floats | None] = (None, None),
 ) -> list[Score]:
     """Return the score, from incomes, groups and areas of real and synthetic rows; `codes` are the groups compared."""
-    found = [_describe_areas(*parts, codes=codes) for parts in zip(incomes, groups, areas, weights, strict=True)]
+    found = [
+        _describe_areas(*parts, codes=codes) for parts in zip(incomes, groups, areas, weights, strict=True)
+    ]
     real, synthetic = found
     if not real:
         return []
