@@ -88,6 +88,13 @@ def pair_tables(
         yield (first, second), *_tabulate((first, second), real, synthetic, domain, weights)
 
 
+def compare_pair(
+    pair: Pair, real: CodeArrays, synthetic: CodeArrays, domain: Domain
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the counts of one pair in both files."""
+    return _tabulate(pair, real, synthetic, domain, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """The weights of the rows of both files."""
