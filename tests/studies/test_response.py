@@ -81,7 +81,7 @@ learn_column = "PINCP"
 
 def test_a_file_of_another_schema_says_the_same_in_its_own_words(tmp_path):
     (tmp_path / "other.toml").write_text(
-        '[table]\ndataset = "other"\n[columns.SEX]\nkind = "categorical"\nvalues = ["1", "2"]\n'
+        '[table]\ndataset = "elsewhere"\n[columns.SEX]\nkind = "categorical"\nvalues = ["1", "2"]\n'
         '[columns.PINCP]\nkind = "integer"\nmin = 0\nmax = 9\nmissing = ["-1"]\n'
     )
     # One of four men does not answer, and one of two women.
@@ -101,8 +101,8 @@ def test_a_file_of_another_schema_says_the_same_in_its_own_words(tmp_path):
 
 def test_a_dataset_of_the_ledger_that_is_learnt_from_makes_the_study_internal(tmp_path):
     test_a_file_of_another_schema_says_the_same_in_its_own_words(tmp_path)
-    Ledger.open(tmp_path / "ledger.db").open_account("other", epsilon=1, delta=0)
-    assert "'other' has an account" in open_runs(tmp_path, more=OTHER_WORDS).truth.internal
+    Ledger.open(tmp_path / "ledger.db").open_account("elsewhere", epsilon=1, delta=0)
+    assert "'elsewhere' has an account" in open_runs(tmp_path, more=OTHER_WORDS).truth.internal
 
 
 def test_half_a_translation_is_refused(tmp_path):
