@@ -2,9 +2,10 @@
 
     python bench/disclosure_alarms.py [RUNS]
 
-Real rows, control rows and others are samples of 600 invented people each. Four tables are attacked, beside a promise of
-ε = 1 and δ = 10⁻⁹: other people of the same population (nothing can leak), a release of the real rows at this promise
-(mst; noise of the operating system), other people with a tenth of the real rows among them, and a copy of the real rows.
+Real rows, control rows and others are samples of 600 invented people each. Four tables are attacked, beside a promise
+of ε = 1 and δ = 10⁻⁹: other people of the same population (nothing can leak), a release of the real rows at this
+promise (mst; noise of the operating system), other people with a tenth of the real rows among them, and a copy of the
+real rows.
 
 Claim: the first two raise an alarm in less than one of 100 runs at 95 % confidence, the copy in every run.
 """
@@ -101,10 +102,8 @@ def main() -> None:
                 raised[name] += bool(found.alarms)
     for name, count in raised.items():
         low, high = clopper_pearson(count, runs)
-        bars = {"a copy": count == runs, "a tenth copied": True}
-        print(
-            f"{name:20} alarms in {count} of {runs} runs ({low:.2%} to {high:.2%}){'' if bars.get(name, high < 0.01) else ' *'}"
-        )
+        met = {"a copy": count == runs, "a tenth copied": True}.get(name, high < 0.01)
+        print(f"{name:20} alarms in {count} of {runs} runs ({low:.2%} to {high:.2%}){'' if met else ' *'}")
     print(f"{time.process_time() - begun:.0f} CPU s")
 
 
