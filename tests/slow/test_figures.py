@@ -136,6 +136,15 @@ def test_jason_small_counts_come_out_too_high(run):
     assert abs(sum(large) / len(large)) < 0.25
 
 
+def test_jason_large_counts_lose_what_small_ones_gain(run):
+    found = run("jason-bias-of-large-counts", 8)
+    empty = [row["bias"] for row in found.summary if row["truth"] == 0]
+    large = [row["bias"] for row in found.summary if row["truth"] >= 50]
+    # Over 40 runs +13 ± 1 and −46 ± 7: with 8 runs, four standard errors or more from these.
+    assert sum(empty) / len(empty) > 5
+    assert sum(large) / len(large) < -10
+
+
 def test_jason_intervals_hold_the_truth_as_often_as_published_numbers_are_near_it(run):
     found = run("jason-producer-user", 120)
     (row,) = found.summary
