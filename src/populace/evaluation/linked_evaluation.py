@@ -204,9 +204,9 @@ def _score_links(real: Any, synthetic: Any, linked: LinkedTables) -> Score:
         title="Rows whose key does not fit",
         value=shares[1],
         direction=Direction.LOWER,
-        scale="0 (every row) to 1",
+        scale="0 (every key fits) to 1 (none does)",
         blind_to="rows that belong to another unit than they should",
-        note=f"rows of {linked.members} whose {linked.units} is missing, and rows of {linked.units} that repeat a key; "
+        note=f"Rows of {linked.members} whose {linked.units} is missing, and rows of {linked.units} that repeat a key; "
         f"of the real rows {shares[0]:.3g}",
     )
 

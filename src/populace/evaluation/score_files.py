@@ -122,7 +122,7 @@ def _refuse_mistaken_files(real: Any, synthetic: Any) -> None:
 
 def _name(data: Any, otherwise: str) -> str:
     if isinstance(data, Mapping):
-        return " and ".join(_name(each, name) for name, each in data.items())
+        return " and ".join(dict.fromkeys(_name(each, otherwise) for each in data.values()))
     return Path(data).name if isinstance(data, str | PathLike) else otherwise
 
 
