@@ -75,8 +75,9 @@ bench: bench-env ## run every script of bench/ and keep what it prints in bench/
 studies: setup ## run every study of examples/studies/, the figures of the sources, into studies/ (under 15 CPU minutes)
 	@for study in examples/studies/*.toml; do \
 	  name=$$(basename $$study .toml); \
-	  data=$$(sed -n 's/^file = "\(.*\)"/\1/p' $$study); \
-	  if [ -n "$$data" ] && [ ! -f examples/studies/$$data ]; then echo "$$name: skipped, there is no $$data" >&2; continue; fi; \
+	  missing=$$(sed -n 's/^\(file\|learn\) = "\(.*\)"/\2/p' $$study | while read data; do \
+	    [ -f examples/studies/$$data ] || echo $$data; done); \
+	  if [ -n "$$missing" ]; then echo "$$name: skipped, there is no" $$missing >&2; continue; fi; \
 	  $(BIN)/populace simulate $$study --out studies/$$name || exit 1; \
 	done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +197,16 @@ def test_claims_that_do_not_survive_come_first() -> None:
     assert [each.survives for each in found.findings] == [False, True]
     assert found["findings_survive"].value == 0.5
     assert [each["survives"] for each in found.to_json()["findings"]] == [False, True]
+
+
+def test_rows_that_stand_for_several_people_count_as_often() -> None:
+    schema = replace(Schema.from_sizes({"a": 2, "b": 3}), frequency="n")
+    counted = pa.table({"a": [0, 1, 1, 0], "b": [0, 2, 1, 2], "n": [5, 1, 2, 0]})
+    people = {name: np.repeat(np.array(counted[name]), [5, 1, 2, 0]) for name in "ab"}
+    other = pa.table({"a": [0, 1, 1], "b": [0, 1, 1]})
+    found = pp.evaluate(counted, other, schema=schema)
+    plain = pp.evaluate(pa.table(people), other, schema=Schema.from_sizes({"a": 2, "b": 3}))
+    assert found.rows == (8, 3)
+    assert found.scores == plain.scores
+    with pytest.raises(DataError, match="the real file has no column 'n'"):
+        pp.evaluate(other, counted, schema=schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,15 @@ from typing import Any
 from populace.cli import options
 from populace.cli.command import Bundle, Option, command
 from populace.cli.console import emit, emit_json, progress, say
+from populace.core.errors import UsageError
 
-REAL = Option(
-    "REAL",
-    "The real table: a CSV or Parquet file. Its rows are read without protection.",
-    Path,
+FILES = Option(
+    "REAL SYNTHETIC",
+    "The real table, a CSV or Parquet file, whose rows are read without protection; then the synthetic one, a file of "
+    "any tool or a release folder. Of linked tables both by name, twice: household=FILE person=FILE.",
     required=True,
-)
-SYNTHETIC = Option(
-    "SYNTHETIC", "The synthetic table, of any tool: a CSV or Parquet file.", Path, required=True
+    repeated=True,
+    name="files",
 )
 SCHEMA = replace(options.SCHEMA, help="The schema.toml of the release, or a domain.json (column → size).")
 WEIGHTS = Option("--weights COLUMN", "A column of weights: adds scores in which rows count by it.")
@@ -46,8 +47,8 @@ CLAIMS = Option(
 ROLES = Bundle("roles", (WEIGHTS, AREA, SUBGROUP, INCOME, GENDER, CLAIMS), dict)
 
 
-@command(REAL, SYNTHETIC, SCHEMA, options.OUT, ROLES, options.JSON)
-def evaluate(real: Path, synthetic: Path, schema: Path, out: Path, roles: dict[str, Any], json: bool) -> None:
+@command(FILES, SCHEMA, options.OUT, ROLES, options.JSON)
+def evaluate(files: list[str], schema: Path, out: Path, roles: dict[str, Any], json: bool) -> None:
     """Score a synthetic file against the real one, whichever tool made it. The result is INTERNAL.
 
     The folder gets scores.json, every score with its interval and direction, and evaluation.html, the worst columns,
@@ -57,11 +58,13 @@ def evaluate(real: Path, synthetic: Path, schema: Path, out: Path, roles: dict[s
     Examples:
       populace evaluate people.csv release/synthetic.csv --schema schema.toml --out evaluation
       populace evaluate people.csv other-tool.csv --schema schema.toml --area county --weights weight --out evaluation
+      populace evaluate household=h.csv person=p.csv release --schema homes.toml --out evaluation
     """
     from populace.evaluation.internal_marking import INTERNAL
     from populace.evaluation.score_files import evaluate as evaluate_files
     from populace.release.folder.destination import check_destination, check_outside_release
 
+    real, synthetic = parse_both(files)
     check_outside_release(out)
     check_destination(out)
     say(INTERNAL)
@@ -77,3 +80,27 @@ def evaluate(real: Path, synthetic: Path, schema: Path, out: Path, roles: dict[s
         shown = "" if low == high else f"  ({low:.5g} to {high:.5g})"
         emit(f"{score.name:30}  {score.value:<12.5g}{score.direction.value} is better{shown}")
     emit(str(out))
+
+
+def parse_both(files: Sequence[str]) -> tuple[Path | dict[str, Path], Path | dict[str, Path]]:
+    """Return the real and the synthetic table, each a file or the files of linked tables by name.
+
+    >>> parse_both(["people.csv", "synthetic.csv"])
+    (PosixPath('people.csv'), PosixPath('synthetic.csv'))
+    >>> parse_both(["household=h.csv", "person=p.csv", "release"])[1]
+    PosixPath('release')
+    """
+    half = len(files) // 2
+    named = ["=" in each and not Path(each).exists() for each in files]
+    if len(files) > 1 and (len(files) == 2 or (all(named) and len(files) % 2 == 0)):
+        parts = files[:half], files[half:]
+    elif len(files) > 2 and all(named[:-1]) and not named[-1]:
+        parts = files[:-1], files[-1:]
+    else:
+        raise UsageError(
+            f"{len(files)} {'table is' if len(files) == 1 else 'tables are'} given where a real and a synthetic one "
+            "are compared.",
+            hint="give two files, or linked tables by name, the real ones first: household=FILE person=FILE RELEASE",
+        )
+    real, synthetic = map(options.parse_tables, parts)
+    return real, synthetic

@@ -61,10 +61,8 @@ def summarize(evaluation: Evaluation) -> list[str]:
     gone = [each for each in evaluation.groups if not each.synthetic_rows]
     if gone:
         small = sum(each.small for each in gone)
-        lines.append(
-            f"{len(gone)} groups of real rows have no synthetic row at all, {small} of them with fewer than 30 real "
-            "rows."
-        )
+        whole = "1 group of real rows has" if len(gone) == 1 else f"{len(gone)} groups of real rows have"
+        lines.append(f"{whole} no synthetic row at all; fewer than 30 real rows: {small} of {len(gone)}.")
     broken = [each for each in evaluation.rules if each.synthetic]
     if evaluation.rules:
         lines.append(

@@ -33,11 +33,15 @@ def learn_coefficients(model: Nonresponse, *, schema: Schema) -> Floats:
     """Return the intercept and the coefficients of whether an answer is missing, from the rows of a file."""
     if model.learn is None:
         raise UsageError("[nonresponse] names no file.", hint='write learn = "public.csv"')
-    rows = SampledRows(read_table(model.learn), Design(schema=schema))
-    missing = rows.meets(f"{model.column} is missing")
+    described = schema if model.learn_schema is None else Schema.load(model.learn_schema)
+    rows, column = (
+        SampledRows(read_table(model.learn), Design(schema=described)),
+        model.learn_column or model.column,
+    )
+    missing = rows.meets(f"{column} is missing")
     # Who was not asked says nothing about answering.
-    asked = missing | rows.known(model.column)
-    return fit_logistic(_design_matrix(model.terms, rows)[asked], missing[asked])
+    asked = missing | rows.known(column)
+    return fit_logistic(_design_matrix(model.learn_terms, rows)[asked], missing[asked])
 
 
 def fit_logistic(x: Floats, y: Truth) -> Floats:

@@ -58,7 +58,8 @@ class SampleDesign:
 class Nonresponse:
     """Who does not answer: probability 1/(1 + e^−x), where x is the intercept plus terms times their coefficients.
 
-    A term is a column of numbers or a condition. Coefficients are given, or learnt from the file `learn`.
+    A term is a column of numbers or a condition. Coefficients are given, or learnt from the file `learn`: of the schema
+    of the study, or of one of its own, `learn_schema`, in whose words `learn_column` and `learn_terms` say the same.
     """
 
     column: str
@@ -67,6 +68,9 @@ class Nonresponse:
     intercept: float = 0.0
     coefficients: tuple[float, ...] = ()
     learn: Path | None = None
+    learn_schema: Path | None = None
+    learn_column: str | None = None
+    learn_terms: tuple[str, ...] = ()
     public: bool = False
 
 

@@ -158,7 +158,9 @@ def _read_sample(table: TomlTable) -> SampleDesign:
 
 
 def _read_nonresponse(table: TomlTable, home: Path) -> Nonresponse:
-    table.allow(("column", "code", "intercept", "coefficients", "learn", "terms", "public"))
+    table.allow(
+        ("column", "code", "intercept", "coefficients", "learn", "terms", "public", "schema", "learn_column")
+    )
     given = table.table("coefficients", place="[nonresponse.coefficients]")
     column, code = table.text("column"), table.text("code")
     if column is None or code is None:
@@ -168,13 +170,24 @@ def _read_nonresponse(table: TomlTable, home: Path) -> Nonresponse:
             " has neither coefficients nor a file to learn them from, or both.",
             hint="give intercept and coefficients, or learn and terms",
         )
+    translated = isinstance(table.items.get("terms"), Mapping)
+    if len({translated, "schema" in table, "learn_column" in table}) > 1:
+        raise table.error(
+            " learns from a file of another schema without saying all that is called otherwise there.",
+            hint='write schema = "schema.toml", learn_column = "PINCP" and terms = { "age" = "AGEP" }',
+        )
+    words = table.table("terms", place="[nonresponse.terms]") if translated else None
+    terms = table.texts("terms") if words is None else tuple(words.items)
     return Nonresponse(
         column=column,
         code=code,
-        terms=table.texts("terms") or tuple(given.items),
+        terms=terms or tuple(given.items),
         intercept=float(table.number("intercept") or 0),
         coefficients=tuple(float(given.number(term) or 0) for term in given.items),
         learn=_read_path(table, "learn", home),
+        learn_schema=_read_path(table, "schema", home),
+        learn_column=table.text("learn_column"),
+        learn_terms=terms if words is None else tuple(words.text(term) or "" for term in terms),
         public=_read_flag(table, "public"),
     )
 

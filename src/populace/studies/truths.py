@@ -106,8 +106,10 @@ def find_private_files(study: Study, *, schema: Schema | None, ledger: Path | st
         except UsageError:
             return f"{path.name} has an account in the ledger"
     known = {normalize_name(name) for name in accounts}
-    if schema is not None and schema.dataset is not None and normalize_name(schema.dataset) in known:
-        return f"the dataset {schema.dataset!r} has an account in the ledger"
+    learnt = study.nonresponse.learn_schema if study.nonresponse else None
+    for each in (schema, None if learnt is None else Schema.load(learnt)):
+        if each is not None and each.dataset is not None and normalize_name(each.dataset) in known:
+            return f"the dataset {each.dataset!r} has an account in the ledger"
     return ""
 
 
@@ -124,8 +126,9 @@ def read_table(path: Path) -> pa.Table:
 def digest_inputs(study: Study) -> str:
     """Return a digest of all that decides about the runs of a study: its file, and those that it names."""
     found = hashlib.sha256(study.content.encode())
-    learn = study.nonresponse.learn if study.nonresponse else None
-    schemas = [study.truth.schema, *(method.schema for method in study.methods)]
+    answer = study.nonresponse
+    learn, learn_schema = (None, None) if answer is None else (answer.learn, answer.learn_schema)
+    schemas = [learn_schema, study.truth.schema, *(method.schema for method in study.methods)]
     model = [] if study.truth.model is None else sorted(study.truth.model.iterdir())
     for path in (*schemas, study.truth.file, learn, *model):
         if path is not None and path.is_file():

@@ -19,7 +19,7 @@ def rows(count, seed, shift=0.0):
 
 
 def ratio(real, drawn):
-    found = score_propensity(real, drawn, ({}, {}), domain=DOMAIN, ordered=frozenset())
+    found = score_propensity(real, drawn, ({}, {}), domain=DOMAIN, ordered={})
     return found[1].value
 
 

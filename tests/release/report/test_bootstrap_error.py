@@ -206,7 +206,7 @@ def test_the_report_tells_them(tmp_path: Path) -> None:
     )
     assert all(column.comparison.likely is not None for column in told.columns)
     assert any("estimated by bootstrap: " in line for line in told.summary)
-    assert "(bootstrap estimate " in told.summary[0]
+    assert "bootstrap estimate of its error 1" in told.summary[0]
     page = release.report()
     assert "<strong>Bootstrap estimate of the error</strong>" in page
     assert 'class="n">bootstrap estimate</th>' in page

@@ -20,8 +20,8 @@ from populace.evaluation.disclosure.text_tables import (
     read_text_tables,
 )
 from populace.evaluation.disclosure.union_of_pieces import Criterion, compare_union
+from populace.evaluation.input_files import refuse_same_file
 from populace.evaluation.internal_marking import INTERNAL
-from populace.evaluation.one_file import refuse_same_file
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.folder.destination import atomic_folder, check_empty, check_outside_release
 from populace.release.manifest import Manifest, digest_file

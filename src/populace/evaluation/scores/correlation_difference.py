@@ -38,15 +38,15 @@ def correlate(first: Floats, second: Floats, *, weights: Floats | None = None) -
     return min(1.0, max(-1.0, float((share * left * right).sum()) / spread))
 
 
-def rank_values(values: Floats) -> Floats:
-    """Return ranks from 1, equal values sharing the mean of theirs.
+def rank_values(values: Floats, *, weights: Floats | None = None) -> Floats:
+    """Return ranks from 1, equal values sharing the mean of theirs; a row takes as many ranks as it weighs.
 
     >>> rank_values(np.array([7.0, 3, 7])).tolist()
     [2.5, 1.0, 2.5]
     """
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: Floats = (last - (counts - 1) / 2)[places]
+    _, places = np.unique(values, return_inverse=True)
+    taken = np.bincount(places, weights=weights)
+    ranks: Floats = (np.cumsum(taken) - taken / 2 + 0.5)[places]
     return ranks
 
 
@@ -58,9 +58,10 @@ def correlate_pairs(
     for first, second in combinations(numbers, 2):
         both = ~(np.isnan(numbers[first]) | np.isnan(numbers[second]))
         left, right = numbers[first][both], numbers[second][both]
+        held = None if weights is None else weights[both]
         if ranks:
-            left, right = rank_values(left), rank_values(right)
-        found[first, second] = correlate(left, right, weights=None if weights is None else weights[both])
+            left, right = rank_values(left, weights=held), rank_values(right, weights=held)
+        found[first, second] = correlate(left, right, weights=held)
     return found
 
 

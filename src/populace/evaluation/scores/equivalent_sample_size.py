@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from populace.core.array_types import Floats
 from populace.core.marginals import Domain
-from populace.evaluation.scores.marginal_distance import CodeArrays, pair_tables, total_variation
+from populace.evaluation.scores.marginal_distance import CodeArrays, sample_distances
 from populace.evaluation.scores.score import Direction, Score
 
 # No file is that large: whoever is closer than a sample of so many rows is as good as the real rows.
@@ -136,21 +137,32 @@ def solve_sample_size(distance: float, *, expect: Callable[[int], float], most: 
     return low if expect(low) - distance < distance - expect(high) else high
 
 
-def simulate_relative_error(real: CodeArrays, domain: Domain, *, sample: int) -> float:
+def simulate_relative_error(
+    real: CodeArrays, domain: Domain, *, sample: int, weights: Floats | None = None
+) -> float:
     """Return by how much the distance of one sample differs from sample to sample, relative to its mean.
 
-    Samples are drawn from the real rows with a fixed seed.
+    Samples are drawn from the real rows with a fixed seed, with weights in proportion to them.
     """
     rows = len(next(iter(real.values())))
+    below = None if weights is None else np.cumsum(weights) / weights.sum()
     size = min(max(sample, MIN_SIMULATED_ROWS), MAX_SIMULATED_ROWS)
     rng = np.random.default_rng(0)
-    found = []
-    for _ in range(SIMULATED_SAMPLES):
-        places = rng.integers(0, rows, size=size)
-        drawn = {name: codes[places] for name, codes in real.items()}
-        distances = [total_variation(*table) for _, *table in pair_tables(real, drawn, domain)]
-        found.append(math.fsum(distances) / len(distances))
-    return float(np.std(found, ddof=1) / np.mean(found))
+    samples = [
+        rng.integers(0, rows, size=size) if below is None else _draw_places(below, size, rng=rng)
+        for _ in range(SIMULATED_SAMPLES)
+    ]
+    pairs = list(combinations(domain, 2))
+    distances = np.array([sample_distances(pair, real, samples, domain, weights=weights) for pair in pairs])
+    means = distances.mean(axis=0)
+    # Samples of a file whose rows are all alike do not differ from it.
+    return float(np.std(means, ddof=1) / np.mean(means)) if means.any() else 0.0
+
+
+def _draw_places(below: Floats, size: int, *, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return rows drawn with replacement, from cumulated shares."""
+    found: npt.NDArray[np.int64] = np.searchsorted(below, rng.random(size), side="right")
+    return np.minimum(found, len(below) - 1)
 
 
 def score_sample_size(
@@ -160,15 +172,20 @@ def score_sample_size(
     distance: float,
     domain: Domain,
     relative_error: float | None = None,
+    weights: Floats | None = None,
 ) -> list[Score]:
     """Return the equivalent sample size with its interval, and the sampling fraction without replacement.
 
     A sample of n rows has a distance within a factor 1 ± t·r of its expectation 95 % of the time; the interval holds
-    every n for which the distance that was found is such a distance.
+    every n for which the distance that was found is such a distance. With weights of the real rows the sample is one of
+    the population that they stand for: rows are drawn in proportion to their weights, and then weigh the same.
     """
     size = solve_sample_size(distance, expect=cells.expect_distance)
-    if relative_error is None:
-        relative_error = simulate_relative_error(real, domain, sample=size)
+    if size == MAX_SAMPLE:
+        # Whoever is that close has no interval to speak of.
+        relative_error = 0.0
+    elif relative_error is None:
+        relative_error = simulate_relative_error(real, domain, sample=size, weights=weights)
     margin = min(STUDENT_95 * relative_error, 0.99)
     ends = distance / (1 - margin), distance / (1 + margin)
     low, high = (solve_sample_size(end, expect=cells.expect_distance) for end in ends)

@@ -88,12 +88,30 @@ def pair_tables(
         yield (first, second), *_tabulate((first, second), real, synthetic, domain, weights)
 
 
+def compare_pair(
+    pair: Pair, real: CodeArrays, synthetic: CodeArrays, domain: Domain
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the counts of one pair in both files."""
+    return _tabulate(pair, real, synthetic, domain, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """The weights of the rows of both files."""
 
     real: Floats
     synthetic: Floats
+
+
+def scale_to_rows(weights: Floats) -> Floats:
+    """Return weights that are 1 on average; where none is above 0, rows weigh the same.
+
+    >>> scale_to_rows(np.array([1.0, 3.0])).tolist()
+    [0.5, 1.5]
+    """
+    total = float(weights.sum())
+    scaled: Floats = weights * (len(weights) / total) if total else np.ones(len(weights))
+    return scaled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +182,37 @@ def _tabulate(
     return _count_both(columns, sizes=domain.shape(clique), weights=weights)
 
 
+def sample_distances(
+    pair: Pair, codes: CodeArrays, samples: Sequence[Ints], domain: Domain, *, weights: Floats | None = None
+) -> list[float]:
+    """Return the total variation of a pair between a file and each of some samples of its rows.
+
+    Rows of the file count by their weights, those of samples all the same. The table of the file is made once.
+    """
+    columns, sizes = tuple(codes[name] for name in pair), domain.shape(pair)
+    drawn = (tuple(column[places] for column in columns) for places in samples)
+    if math.prod(sizes) > MAX_DENSE_CELLS:
+        tables = (
+            _count_both(
+                [columns, each],
+                sizes=sizes,
+                weights=None if weights is None else Weights(weights, np.ones(len(each[0]))),
+            )
+            for each in drawn
+        )
+        return [total_variation(*table) for table in tables]
+    real = (
+        _count_dense(columns, sizes)
+        if weights is None
+        else np.bincount(_ravel(columns, sizes), weights=weights, minlength=math.prod(sizes)).reshape(sizes)
+    )
+    return [total_variation(real, _count_dense(each, sizes)) for each in drawn]
+
+
+def _count_dense(columns: Sequence[npt.NDArray[Any]], sizes: tuple[int, ...]) -> npt.NDArray[Any]:
+    return count_columns([_to_unsigned(column) for column in columns], sizes=sizes)
+
+
 def _count_both(
     columns: Sequence[tuple[npt.NDArray[Any], ...]], *, sizes: tuple[int, ...], weights: Weights | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -171,8 +220,7 @@ def _count_both(
     cells, rows = math.prod(sizes), len(columns[0][0]) + len(columns[1][0])
     whole = cells <= MAX_DENSE_CELLS and (len(sizes) < 3 or cells <= CELLS_PER_ROW * rows)
     if whole and weights is None:
-        real, synthetic = (count_columns([_to_unsigned(c) for c in each], sizes=sizes) for each in columns)
-        return real, synthetic
+        return _count_dense(columns[0], sizes), _count_dense(columns[1], sizes)
     held = (None, None) if weights is None else (weights.real, weights.synthetic)
     keys = [_ravel(each, sizes) for each in columns]
     if whole:

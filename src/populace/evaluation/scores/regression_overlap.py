@@ -2,7 +2,7 @@
 
 Every column of numbers in turn is regressed on all other columns; without any, the share of each column's most frequent
 value is. Overlap as in Karr et al. 2006: the mean of the common part as a share of either interval, here 0 where they
-do not meet.
+do not meet. With weights, standard errors are those of linearization (Binder 1983), rows as clusters of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from populace.core.array_types import Floats
 from populace.core.marginals import Domain
 from populace.evaluation.scores.feature_matrix import Feature, build_features, choose_features, choose_rows
-from populace.evaluation.scores.marginal_distance import CodeArrays
+from populace.evaluation.scores.marginal_distance import CodeArrays, Weights, scale_to_rows
 from populace.evaluation.scores.score import NORMAL_95, Direction, Score
 
 MAX_OUTCOMES, MAX_ROWS, MAX_CODES = 8, 100_000, 4
@@ -45,21 +45,42 @@ class Coefficient:
         return 0.5 * sum(common / width if width else float(first == second) for width in widths)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _RegressionRows:
+    """The features of a file as sums of products; with weights, rows and weights as well."""
+
+    gram: Floats
+    rows: int
+    weighted: tuple[Floats, Floats] | None
+
+    @classmethod
+    def of(cls, matrix: Floats, weights: Floats | None) -> _RegressionRows:
+        if weights is None:
+            return cls(gram=matrix.T @ matrix, rows=len(matrix), weighted=None)
+        return cls(gram=matrix.T @ (matrix * weights[:, None]), rows=len(matrix), weighted=(matrix, weights))
+
+    def variance(self, place: int) -> float:
+        """Return the variance of a feature."""
+        return float(self.gram[place, place] / self.rows - (self.gram[0, place] / self.rows) ** 2)
+
+
 def fit_coefficients(
     real: CodeArrays,
     synthetic: CodeArrays,
     numbers: tuple[Mapping[str, Floats], Mapping[str, Floats]],
     *,
     domain: Domain,
+    weights: Weights | None = None,
 ) -> list[Coefficient]:
     """Return the coefficients of all regressions in both files."""
     features = choose_features(real, numbers[0], domain, max_codes=MAX_CODES, min_share=MIN_FEATURE_SHARE)
-    moments = []
-    for codes, values in zip((real, synthetic), numbers, strict=True):
+    held = (None, None) if weights is None else (weights.real, weights.synthetic)
+    files = []
+    for codes, values, some in zip((real, synthetic), numbers, held, strict=True):
         rows = choose_rows(len(next(iter(codes.values()))), MAX_ROWS, seed=3)
         matrix = np.column_stack([np.ones(len(rows)), build_features(features, codes, values, rows)])
-        moments.append((matrix.T @ matrix, len(rows)))
-    kept = _independent_features(moments[0][0] / moments[0][1])
+        files.append(_RegressionRows.of(matrix, None if some is None else scale_to_rows(some[rows])))
+    kept = _independent_features(files[0].gram / files[0].rows)
     outcomes = [k for k in kept if features[k - 1].code is None]
     outcomes = (outcomes or [k for k in kept if domain[features[k - 1].column] == 2] or kept)[:MAX_OUTCOMES]
     found = []
@@ -68,8 +89,8 @@ def fit_coefficients(
         used = [0, *(k for k in kept if features[k - 1].column != own)]
         if len(used) < 2:
             continue
-        first, second = (_regress(gram, rows, outcome=outcome, used=used) for gram, rows in moments)
-        scale = math.sqrt(max(_variance(moments[0], outcome), 1e-300))
+        first, second = (_regress(each, outcome=outcome, used=used) for each in files)
+        scale = math.sqrt(max(files[0].variance(outcome), 1e-300))
         for place, k in enumerate(used[1:], start=1):
             parts = [float(each[place]) / scale for pair in (first, second) for each in pair]
             if all(map(math.isfinite, parts)):
@@ -99,8 +120,9 @@ def _independent_features(gram: Floats) -> list[int]:
     return kept[1:]
 
 
-def _regress(gram: Floats, rows: int, *, outcome: int, used: list[int]) -> tuple[Floats, Floats]:
-    """Return coefficients and standard errors of least squares, from sums of products; NaN where there are none."""
+def _regress(file: _RegressionRows, *, outcome: int, used: list[int]) -> tuple[Floats, Floats]:
+    """Return coefficients and standard errors of least squares; 0 where a feature is constant."""
+    gram, rows = file.gram, file.rows
     inner, against = gram[np.ix_(used, used)], gram[used, outcome]
     scale = np.sqrt(np.maximum(np.diag(inner), 1e-300))
     # A feature that is constant in one file has no coefficient there.
@@ -110,14 +132,14 @@ def _regress(gram: Floats, rows: int, *, outcome: int, used: list[int]) -> tuple
     coefficients = inverse @ against
     residual = max(gram[outcome, outcome] - against @ coefficients, 0.0) / max(rows - len(used), 1)
     errors = np.sqrt(np.maximum(residual * np.diag(inverse), 0.0))
+    if file.weighted is not None:
+        matrix, share = file.weighted
+        left = share * (matrix[:, outcome] - matrix[:, used] @ coefficients)
+        influence = (matrix[:, used] * left[:, None]) @ inverse
+        errors = np.sqrt((influence**2).sum(axis=0) * rows / max(rows - len(used), 1))
     constant = np.diag(inner) - inner[0] ** 2 / rows <= 1e-9 * rows
     constant[0] = False
     return np.where(constant, 0.0, coefficients), np.where(constant, 0.0, errors)
-
-
-def _variance(moments: tuple[Floats, int], place: int) -> float:
-    gram, rows = moments
-    return float(gram[place, place] / rows - (gram[0, place] / rows) ** 2)
 
 
 def _describe(feature: Feature) -> str:

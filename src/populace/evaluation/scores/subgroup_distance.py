@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from populace.core.array_types import Floats, Ints
 from populace.core.marginals import Domain
-from populace.evaluation.scores.marginal_distance import CodeArrays, Pair
+from populace.evaluation.scores.marginal_distance import CodeArrays, Pair, Weights
 from populace.evaluation.scores.score import Direction, Score
 
 # Below so many real rows a group is small: most of its distance may be the sampling of a few rows.
@@ -53,8 +53,8 @@ class GroupSums:
             return
         for name, first, second in ((pair[0], real, synthetic), (pair[1], real.T, synthetic.T)):
             rows, drawn = first.sum(axis=1), second.sum(axis=1)
-            shares = first / np.maximum(rows, 1)[:, None]
-            other = second / np.maximum(drawn, 1)[:, None]
+            shares = first / np.where(rows > 0, rows, 1)[:, None]
+            other = second / np.where(drawn > 0, drawn, 1)[:, None]
             distance = np.where(drawn > 0, 0.5 * np.abs(shares - other).sum(axis=1), 1.0)
             by_chance = np.where(drawn > 0, _chance(shares, drawn[:, None]).sum(axis=1), 1.0)
             self._sums[name] += np.array([distance, by_chance, np.ones(len(rows))])
@@ -83,14 +83,19 @@ class GroupSums:
 
 
 def pair_distance_by_group(
-    real: CodeArrays, synthetic: CodeArrays, domain: Domain, *, column: str
+    real: CodeArrays, synthetic: CodeArrays, domain: Domain, *, column: str, weights: Weights | None = None
 ) -> list[GroupDistance]:
     """Return for each code of a column the mean total variation of all pairs of other columns among its rows.
 
-    This is the distance behind SDNist's k-marginal score of areas. A group without synthetic rows has distance 1.
+    This is the distance behind SDNist's k-marginal score of areas. A group without synthetic rows has distance 1. With
+    weights, distances are those of weighted shares, and rows are sums of weights.
     """
     size = domain[column]
-    rows, drawn = (np.bincount(each[column], minlength=size) for each in (real, synthetic))
+    held = (None, None) if weights is None else (weights.real, weights.synthetic)
+    rows, drawn = (
+        np.bincount(each[column], weights=some, minlength=size)
+        for each, some in zip((real, synthetic), held, strict=True)
+    )
     kept = np.flatnonzero(rows > 0)
     sums, by_chance, pairs = np.zeros(size), np.zeros(size), 0
     for first, second in combinations([name for name in domain if name != column], 2):
@@ -99,7 +104,7 @@ def pair_distance_by_group(
             (each[column].astype(np.int64) * domain[first] + each[first]) * domain[second] + each[second]
             for each in (real, synthetic)
         ]
-        counts, other = (np.unique(each, return_counts=True) for each in keys)
+        counts, other = (_count_keys(each, some) for each, some in zip(keys, held, strict=True))
         sums += 1 - _common_shares(counts, other, rows=(rows, drawn), cells=sizes)
         group = counts[0] // sizes
         shares = counts[1] / rows[group]
@@ -121,8 +126,23 @@ def pair_distance_by_group(
     return sorted(found_groups, key=lambda each: (-each.distance, each.code))
 
 
+Counted = tuple[Ints, npt.NDArray[Any]]
+
+
+def _count_keys(keys: Ints, weights: Floats | None) -> Counted:
+    """Return the keys that occur in rows of some weight, and how much they do."""
+    if weights is None:
+        return np.unique(keys, return_counts=True)
+    found, places = np.unique(keys[weights > 0], return_inverse=True)
+    return found, np.bincount(places, weights=weights[weights > 0])
+
+
 def _common_shares(
-    real: tuple[Ints, Ints], synthetic: tuple[Ints, Ints], *, rows: tuple[Ints, Ints], cells: int
+    real: Counted,
+    synthetic: Counted,
+    *,
+    rows: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    cells: int,
 ) -> Floats:
     """Return for each group the share of rows that both files have in common: its total variation is 1 less that."""
     _, first, second = np.intersect1d(real[0], synthetic[0], assume_unique=True, return_indices=True)

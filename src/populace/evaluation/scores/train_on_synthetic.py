@@ -16,7 +16,7 @@ from populace.core.array_types import Floats
 from populace.core.marginals import Domain
 from populace.evaluation.scores.feature_matrix import build_features, choose_features
 from populace.evaluation.scores.logistic_regression import area_under_curve, fit_logistic
-from populace.evaluation.scores.marginal_distance import CodeArrays
+from populace.evaluation.scores.marginal_distance import CodeArrays, Weights, scale_to_rows
 from populace.evaluation.scores.score import NORMAL_95, Direction, Score
 
 MAX_TARGETS, MAX_TRAINING_ROWS, MAX_TEST_ROWS, MAX_CODES = 16, 5000, 10_000, 5
@@ -40,8 +40,9 @@ def predict_targets(
     numbers: tuple[Mapping[str, Floats], Mapping[str, Floats]],
     *,
     domain: Domain,
+    weights: Weights | None = None,
 ) -> list[TargetPrediction]:
-    """Return how well each target is predicted by both models."""
+    """Return how well each target is predicted by both models; with weights, fitted and tested by them."""
     sizes = [len(next(iter(each.values()))) for each in (real, synthetic)]
     # Rows are in one order, so equal files are split alike.
     orders = [np.random.default_rng(2).permutation(size) for size in sizes]
@@ -56,6 +57,10 @@ def predict_targets(
         build_features(features, codes, values, rows)
         for codes, values, rows in zip((real, synthetic), numbers, train, strict=True)
     ]
+    held: tuple[Floats | None, ...] = (None, None, None)
+    if weights is not None:
+        parts = (weights.real[test], weights.real[train[0]], weights.synthetic[train[1]])
+        held = tuple(scale_to_rows(part) for part in parts)
     found: list[TargetPrediction] = []
     for name, size in domain.items():
         code = int(np.argmax(np.bincount(real[name], minlength=size)))
@@ -70,9 +75,11 @@ def predict_targets(
             continue
         areas = [
             area_under_curve(
-                fit_logistic(matrix[:, others], outcome).predict(matrices[0][:, others]), outcomes[0]
+                fit_logistic(matrix[:, others], outcome, weights=some).predict(matrices[0][:, others]),
+                outcomes[0],
+                weights=held[0],
             )
-            for matrix, outcome in zip(matrices[1:], outcomes[1:], strict=True)
+            for matrix, outcome, some in zip(matrices[1:], outcomes[1:], held[1:], strict=True)
         ]
         found.append(TargetPrediction(column=name, real=areas[0], synthetic=areas[1]))
     return found

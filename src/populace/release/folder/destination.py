@@ -81,13 +81,21 @@ def check_empty(folder: Path) -> None:
 
 def check_outside_release(folder: Path) -> None:
     """Refuse a folder in or inside a release: what is there gets published, and what is internal must not be."""
-    target = resolve_folder(folder)
+    place = find_release(folder)
+    if place is not None:
+        raise UsageError(
+            f"{folder} lies in the release folder {place}, which is published as it is.",
+            hint="give --out a folder elsewhere",
+        )
+
+
+def find_release(path: Path) -> Path | None:
+    """Return the release folder that a path is or lies in, if any."""
+    target = resolve_folder(path)
     for place in (target, *target.parents):
         if all((place / name).is_file() for name in _RELEASE_FILES):
-            raise UsageError(
-                f"{folder} lies in the release folder {place}, which is published as it is.",
-                hint="give --out a folder elsewhere",
-            )
+            return place
+    return None
 
 
 def resolve_folder(folder: Path) -> Path:

@@ -315,8 +315,13 @@ def _mean_likely_error(found: Sequence[ColumnSummary | PairSummary]) -> str:
 def _describe_error(comparison: Comparison) -> str:
     if comparison.error_bound >= 1:
         return f"{comparison.quality}, no bound on its error"
-    likely = "" if comparison.likely is None else f" (bootstrap estimate {format_percent(comparison.likely)})"
-    return f"estimated error at most {format_percent_bound(comparison.error_bound)}{likely}"
+    bound = format_percent_bound(comparison.error_bound)
+    # The bound counts noise twice: where the error itself is estimated, that is what to expect.
+    if comparison.likely is not None:
+        return f"bootstrap estimate of its error {format_percent(comparison.likely)}, at most {bound}"
+    if comparison.quality in (Quality.CLOSE, Quality.ROUGH, Quality.WEAK):
+        return f"estimated error at most {bound}"
+    return f"{comparison.quality}; its error is not known, at most {bound}"
 
 
 def _list_few(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.evaluation.disclosure.disclosure_result import measure_disclosure
-from populace.evaluation.one_file import refuse_same_file
+from populace.evaluation.input_files import refuse_same_file
 from populace.evaluation.score_files import evaluate
 from populace.schema.schema import Schema
 
@@ -51,3 +51,30 @@ def test_disclosure_refuses_the_real_rows_as_their_control(path: Path) -> None:
             real=path,
             control=str(path),
         )
+
+
+def make_release(folder: Path, *, files: tuple[str, ...] = ("synthetic.csv",)) -> Path:
+    """Return a folder that looks like a release."""
+    folder.mkdir()
+    for name in ("manifest.json", "statement.json"):
+        (folder / name).write_text("{}")
+    for name in files:
+        (folder / name).write_text("age,sex\n0,1\n0,0\n2,1\n")
+    return folder
+
+
+def test_files_in_the_wrong_order_are_refused_by_the_folder_of_the_release(path: Path) -> None:
+    release = make_release(path.parent / "release")
+    for given in (release, release / "synthetic.csv"):
+        with pytest.raises(UsageError, match="in no release") as refusal:
+            evaluate(given, path, schema=SCHEMA)
+        assert "exchange the two" in refusal.value.hint
+        assert evaluate(path, given, schema=SCHEMA)["tv_columns"].value > 0
+    other = make_release(path.parent / "other")
+    assert evaluate(release / "synthetic.csv", other, schema=SCHEMA)["tv_columns"].value == 0
+
+
+def test_a_folder_without_a_synthetic_table_is_refused(path: Path) -> None:
+    empty = make_release(path.parent / "empty", files=())
+    with pytest.raises(UsageError, match="has no synthetic"):
+        evaluate(path, empty, schema=SCHEMA)
