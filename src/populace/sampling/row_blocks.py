@@ -11,7 +11,6 @@ blocks can be drawn anywhere and in any order.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from populace.core.memory_limit import count_cores
 from populace.inference.model import Model
 from populace.sampling.draw_rows import SWEEPS, Codes, draw_codes, draw_groups
 from populace.schema.conditions.rules import NO_RULES, Rules
@@ -117,8 +117,3 @@ def run_in_order(tasks: Iterator[Callable[[], T]], *, threads: int) -> Iterator[
             yield waiting.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def count_cores() -> int:
-    """Return on how many processors this process may run."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

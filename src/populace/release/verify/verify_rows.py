@@ -24,7 +24,6 @@ from populace.release.synthetic_rows import (
     DRAWING_RULES,
     digest_arithmetic,
     draw_tables,
-    drawing_rules,
 )
 from populace.release.table_files import count_column, count_units
 from populace.release.verify.checks import Inconclusive
@@ -88,6 +87,7 @@ def check_redrawn(
     Other rows are a failure where everything that decides about them is as it was, and otherwise unknown: a field
     that names another version cannot turn them into the rows that the model gives.
     """
+    rules = BLOCK_DRAWING_RULES if isinstance(tables[0], StreamedTable) else DRAWING_RULES
     differing = next(_find_differing(tables, manifest, schema=schema, model=model), None)
     if differing is None:
         if manifest.number == 1 or manifest.drawing in range(1, BLOCK_DRAWING_RULES + 1):
@@ -96,7 +96,7 @@ def check_redrawn(
         raise Inconclusive(
             f"drawn by rules {manifest.drawing or 'unknown'}, and this version knows those up to {BLOCK_DRAWING_RULES}"
         )
-    if others := describe_differences(manifest, drawing=drawing_rules(tables[0])):
+    if others := describe_differences(manifest, drawing=rules):
         raise Inconclusive(
             f"not redrawn: {differing} was made with {others}, and here model and seed give other rows"
         )
