@@ -169,7 +169,7 @@ class CodeStore:
         if self._end + self._block_bytes > self._capacity:
             self._allocate(self._capacity + max(GROWTH_BYTES, self._block_bytes), declared=False)
         for column in self._buffer.values():
-            left = memoryview(column).cast("B")
+            left = column.data.cast("B")
             while left:
                 written = os.pwrite(self._file, left, self._end)
                 self._end += written
