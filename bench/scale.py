@@ -2,7 +2,7 @@
 
     python bench/scale.py                       the three sizes, the starting commit beside the first, and the counting
     python bench/scale.py 1000000 10000000      some sizes
-    python bench/scale.py --national            national2019, each record as often as its weight says; mbi's MST beside it
+    python bench/scale.py --national            national2019, records as often as weights say; mbi's MST beside it
 
 The rows are invented: persons of the demo's population in codes, drawn again and again, one cell in twenty from another
 person. Every run is a process of its own, `auto` at ε = 1, δ = 1e-9, from a Parquet file to a release folder without
@@ -12,8 +12,8 @@ pairs here, by group-bys of DuckDB and Polars on the same file, and by np.bincou
 `--base DIR` names a checkout of the commit to compare with, whose loops are compiled.
 
 Claims: at most 1.3 times the CPU time a row at 10⁸ as at 10⁶; 10⁶ rows no slower than at the starting commit; as many
-rows as the noisy total says; less than 4 GiB at 10⁸. National2019 (2,848,507 rows, 24 columns) from CSV to release in at
-most a tenth of the CPU time that mbi needs for MST on 10⁶ rows of Adult.
+rows as the noisy total says; less than 4 GiB at 10⁸. National2019 (2,848,507 rows, 24 columns) from CSV to release in
+at most a tenth of the CPU time that mbi needs for MST on 10⁶ rows of Adult.
 """
 
 from __future__ import annotations
@@ -139,14 +139,12 @@ def run(data: Path, schema: Path, out: Path, *, base: Path | None = None) -> dic
     words = [sys.executable, "-c", CHILD, str(data), str(schema), str(out), "" if base else MEMORY]
     limits = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     begun = time.perf_counter()
-    child = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | place | limits
-    )
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, env=os.environ | place | limits)
     assert child.stdout is not None
     said = child.stdout.read()
     _, status, used = os.wait4(child.pid, 0)
     if status:
-        raise SystemExit(f"the run on {data.name} failed")
+        raise SystemExit(f"the run on {data.name} ended with {os.waitstatus_to_exitcode(status)}")
     wall = time.perf_counter() - begun
     for file in out.glob("synthetic.*"):
         written = file.stat().st_size
@@ -214,9 +212,7 @@ def compare_counting(data: Path, schema: Path, *, rows: int) -> None:
         pass
     wide = {name: first.column(name).to_numpy().astype(np.intp) for name in domain}
     found["np.bincount"] = clock(
-        lambda: [
-            np.bincount(wide[a] * domain[b] + wide[b], minlength=domain.cells((a, b))) for a, b in some
-        ],
+        lambda: [np.bincount(wide[a] * domain[b] + wide[b], minlength=domain.cells((a, b))) for a, b in some],
         first.num_rows * len(some),
     )
     told = ", ".join(f"{name} {value:.2f}" for name, value in found.items())
@@ -262,7 +258,9 @@ def national(folder: Path) -> bool:
     child = subprocess.Popen([*words, "mst", str(folder / "mbi.parquet")], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     peer = used.ru_utime + used.ru_stime
-    print(f"mbi's MST on 1,000,000 rows of Adult: {peer:.1f} CPU s, {peer / found['cpu']:.1f} times (claim: 10)")
+    print(
+        f"mbi's MST on 1,000,000 rows of Adult: {peer:.1f} CPU s, {peer / found['cpu']:.1f} times (claim: 10)"
+    )
     return not status and found["cpu"] <= peer / 10
 
 
