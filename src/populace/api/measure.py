@@ -71,19 +71,8 @@ def measure(
     Measurements of “smokers”: number of rows, 1 column
       paid for with ε = 1, δ = 0
     """
-    request = RunRequest.of(
-        data,
-        schema,
-        epsilon,
-        delta,
-        method,
-        workload,
-        ledger,
-        dataset=dataset,
-        public=public,
-        noise=noise,
-        memory=memory,
-    )
+    run = (data, schema, epsilon, delta, method, workload, ledger, memory)
+    request = RunRequest.of(*run, dataset=dataset, public=public, noise=noise)
     return measure_request(request, progress=progress)
 
 

@@ -64,12 +64,12 @@ class RunRequest:
         method: str | None = "auto",
         workload: Workload | Path | str | None = None,
         ledger: Path | str | None = None,
+        memory: int | str | None = None,
         *,
         dataset: str | None = None,
         purpose: str = ESTIMATE_METHOD,
         public: Any = None,
         noise: NoiseSource | None = None,
-        memory: int | str | None = None,
     ) -> Self:
         """Return a request as it is typed: a schema's file is loaded, numbers are parsed, and defaults filled in.
 

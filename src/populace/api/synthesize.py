@@ -66,19 +66,8 @@ def synthesize(
     Release of “smokers”: 300 synthetic rows, 1 column
       ε = 1, δ = 0 for one row
     """
-    request = RunRequest.of(
-        data,
-        schema,
-        epsilon,
-        delta,
-        method,
-        workload,
-        ledger,
-        dataset=dataset,
-        public=public,
-        noise=noise,
-        memory=memory,
-    )
+    run = (data, schema, epsilon, delta, method, workload, ledger, memory)
+    request = RunRequest.of(*run, dataset=dataset, public=public, noise=noise)
     drawn = RowRequest(inference=inference, rows=rows, where=where, implicates=implicates, seed=seed)
     with limit_memory(request.memory):
         check_row_request(drawn, schema=request.schema, method=request.synthesizer)
