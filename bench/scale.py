@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import combinations, islice
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -229,22 +229,16 @@ def clock(work: Callable[[], object], size: int) -> float:
 def national(folder: Path) -> bool:
     """Measure national2019 with each record as often as its weight says, and mbi's MST on 10⁶ rows of Adult."""
     import pandas as pd
+    from evaluate import acs_schema
     from peers import interpreter
 
     source = SHARED / "data" / "nist-acs"
     records = pd.read_csv(source / "national2019.csv", dtype=str, keep_default_na=False)
     weights = records["PWGTP"].astype(int)
-    columns = list(islice((name for name in records if name != "PWGTP"), 24))
-    rows = records.loc[records.index.repeat(weights), columns]
+    rows = records.loc[records.index.repeat(weights)]
     data, schema = folder / "national.csv", folder / "schema.toml"
     rows.to_csv(data, index=False)
-    command = [sys.executable, "-m", "populace", "schema", "import", str(source / "national2019.json")]
-    subprocess.run(
-        [*command, "--dictionary", str(source / "data_dictionary.json"), "--out", str(schema)],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    schema.write_text(acs_schema().to_toml())
     found = run(data, schema, folder / "own")
     tell(len(rows), "national2019", found)
     if not interpreter("mbi").exists():
