@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -27,6 +28,7 @@ from populace.private import code_store
 from populace.private.code_store import FREQUENCY, CodeStore
 from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.private_table import PrivateTable
+from populace.private.read.rows_to_codes import read_counted_codes
 
 SIZES = {"a": 3, "b": 300, "c": 7}
 KINDS = {name: np.min_scalar_type(size - 1) for name, size in SIZES.items()}
@@ -140,6 +142,43 @@ def test_declared_rows_take_their_room_at_once(monkeypatch: pytest.MonkeyPatch) 
     PrivateTable.of(pa.table(people(10)), schema=replace(SCHEMA, max_rows=10**5))
     assert taken
     assert taken[0] >= 10**5 * sum(kind.itemsize for kind in KINDS.values())
+
+
+@pytest.mark.parametrize("memory", [2**30, 0])
+def test_a_reading_that_broke_off_counts_no_row_twice(memory: int) -> None:
+    class Breaking:
+        """A source that fails after its first batch, once."""
+
+        decimal, broken = ".", False
+
+        def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+            for start in (0, 5000):
+                rows = {name: column[start : start + 5000] for name, column in people(10_000).items()}
+                yield pa.table(rows).combine_chunks().to_batches()[0].select(columns)
+                if not self.broken:
+                    self.broken = True
+                    raise OSError(errno.EIO, "broken")
+
+    source, store = Breaking(), CodeStore(KINDS, memory=memory)
+    with pytest.raises(ResourceError):
+        read_counted_codes(source, SCHEMA, store)
+    engine = MemoryEngine(read_counted_codes(source, SCHEMA, store), domain=Domain(SIZES))
+    assert engine.counts([Marginal(())])[0] == 10_000
+
+
+def test_memory_that_does_not_suffice_is_refused_before_the_charge(tmp_path: Path) -> None:
+    ledger = tmp_path / "l.db"
+    with pytest.raises(ResourceError, match="GiB of memory"):
+        pp.measure(
+            pa.table(people(10)),
+            schema=SCHEMA,
+            epsilon=1,
+            delta="1e-9",
+            dataset="people",
+            ledger=ledger,
+            memory="100MiB",
+        )
+    assert not ledger.exists()
 
 
 @pytest.mark.slow

@@ -93,6 +93,11 @@ class CodeStore:
     def _block_bytes(self) -> int:
         return self._whole * self._row_bytes
 
+    def clear(self) -> None:
+        """Forget all rows: a reading that broke off begins anew, and counts none of them twice."""
+        self._rows = self._filled = self._end = 0
+        self._parts = []
+
     def append(self, batch: Columns) -> None:
         """Add rows."""
         rows = len(next(iter(batch.values()), ()))
@@ -123,8 +128,11 @@ class CodeStore:
             yield {name: column[: self._filled] for name, column in self._buffer.items()}
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> CodeStore:
-        """Return a store of some of the rows."""
+        """Return a store of some of the rows. In a file, they take the place of others: this store is lost."""
         found = CodeStore(self._kinds, memory=self._memory)
+        if self._file is not None:
+            found._use_file(os.dup(self._file))
+            found._capacity = self._capacity
         start = 0
         for block in self.blocks():
             rows = len(next(iter(block.values()), ()))
@@ -180,13 +188,16 @@ class CodeStore:
         """Make a file that only this process can reach: readable by its owner alone, and without a name."""
         try:
             with tempfile.TemporaryFile(prefix="populace-") as unnamed:
-                self._file = os.dup(unnamed.fileno())
+                self._use_file(os.dup(unnamed.fileno()))
         except OSError as error:
             raise ResourceError(
                 f"no file for codes can be made in {tempfile.gettempdir()}: {error.strerror}.",
                 hint="set TMPDIR to a folder that can be written to, or allow more --memory",
             ) from None
-        weakref.finalize(self, os.close, self._file)
+
+    def _use_file(self, number: int) -> None:
+        self._file = number
+        weakref.finalize(self, os.close, number)
         self._buffer = {name: np.empty(self._whole, dtype=kind) for name, kind in self._kinds.items()}
 
     def _allocate(self, size: int, *, declared: bool) -> None:
@@ -194,7 +205,11 @@ class CodeStore:
         if self._file is None:
             raise TypeError("only a file takes room")
         try:
-            os.posix_fallocate(self._file, 0, size)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._file, 0, size)
+            else:
+                # Where the system cannot take room ahead, at least the length is given.
+                os.ftruncate(self._file, size)
         except OSError:
             folder = tempfile.gettempdir()
             if declared:

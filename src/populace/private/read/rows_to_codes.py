@@ -81,6 +81,7 @@ def read_counted_codes(source: Source, schema: Schema, store: CodeStore) -> Code
     """Read all rows once into a store: the codes of `read_codes`, and for how many units each row stands if not one."""
     codec = TableCodec(schema)
     ids: list[Array] = []
+    store.clear()
     with redact_row_errors("the data"):
         for batch in source.batches(columns_to_read(schema)):
             cells = {name: batch.column(name) for name in codec.input_columns}
