@@ -35,6 +35,7 @@ other = "f"
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (row_blocks, synthetic_rows, table_files):
         monkeypatch.setattr(module, "MAX_BLOCK_ROWS", 300)
+    monkeypatch.setattr(row_blocks, "MIN_BLOCK_ROWS", 300)
     monkeypatch.setattr(row_blocks, "MAX_COPIES", 2)
 
 

@@ -45,6 +45,7 @@ def draw(
 
 def test_threads_change_no_row(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_blocks, "MAX_BLOCK_ROWS", 500)
+    monkeypatch.setattr(row_blocks, "MIN_BLOCK_ROWS", 500)
     monkeypatch.setattr(row_blocks, "MAX_COPIES", 3)
     one, many = (draw(model, rows=4001, threads=threads, monkeypatch=monkeypatch) for threads in (1, 4))
     assert len(one) == len(many) == 9
@@ -68,6 +69,7 @@ def test_blocks_are_as_near_to_the_targets_as_rows_drawn_at_once(
 
     (whole,) = draw_rows(model, rows=rows, rng=np.random.default_rng(1), chunk=rows)
     monkeypatch.setattr(row_blocks, "MAX_BLOCK_ROWS", 4000)
+    monkeypatch.setattr(row_blocks, "MIN_BLOCK_ROWS", 4000)
     blocks = draw(model, rows=rows, threads=2, monkeypatch=monkeypatch)
     joined = {name: np.concatenate([block[name] for block in blocks]) for name in DOMAIN}
     (plain,) = draw_rows(model, rows=rows, rng=np.random.default_rng(1), chunk=rows, sweeps=0)

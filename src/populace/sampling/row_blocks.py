@@ -26,8 +26,9 @@ from populace.schema.conditions.rules import NO_RULES, Rules
 
 T = TypeVar("T")
 
-# As many rows as one block has at most: of so many, rounding to whole rows is nothing beside the noise.
-MAX_BLOCK_ROWS = 2**20
+# As many rows as one block has at most, and at least where there are more than that: of so many, rounding to whole rows
+# is nothing beside the noise.
+MAX_BLOCK_ROWS, MIN_BLOCK_ROWS = 2**20, 2**18
 # For how many blocks one fitted block serves at most.
 MAX_COPIES = 16
 
@@ -39,10 +40,11 @@ def split_rows(rows: int) -> list[list[int]]:
 
     >>> [len(copies) for copies in split_rows(20 * 2**20)]
     [10, 10]
-    >>> split_rows(2**20 + 1)
-    [[524289, 524288]]
+    >>> split_rows(2**20 + 4)
+    [[209716, 209716, 209716, 209716, 209716]]
     """
-    count = max(1, -(-rows // MAX_BLOCK_ROWS))
+    most = min(max(-(-rows // MAX_COPIES), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
+    count = max(1, -(-rows // most))
     sizes = [rows // count + (number < rows % count) for number in range(count)]
     fitted = -(-count // MAX_COPIES)
     ends = [count * number // fitted for number in range(fitted + 1)]
@@ -68,7 +70,7 @@ def draw_blocks(
     ...     model, rows=2**20 + 1, rng=np.random.default_rng(1), then=lambda codes, rng: len(codes["a"])
     ... )
     >>> list(sizes)
-    [524289, 524288]
+    [209716, 209716, 209715, 209715, 209715]
     """
     groups = split_rows(rows)
     tasks = _list_tasks(model, groups, rng=rng, rules=rules, sweeps=sweeps, then=then)
