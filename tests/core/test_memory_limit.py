@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from populace.core import memory_limit as module
+from populace.core.errors import UsageError
 from populace.private import capacity as room
 
 GIB = 2**30
@@ -85,3 +86,18 @@ def test_the_smallest_of_all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "process_limits", lambda: iter([200]))
     monkeypatch.setattr(module, "_group_limits", lambda _: iter([100]))
     assert module.memory_limit() == 100
+
+
+def test_a_chosen_limit_holds_inside_and_ends_after() -> None:
+    there = module.memory_limit()
+    with module.limit_memory(2**20):
+        assert module.memory_limit() == 2**20
+        with module.limit_memory(None):
+            assert module.memory_limit() == 2**20
+    assert module.memory_limit() == there
+
+
+@pytest.mark.parametrize("words", ["", "0", "4GB", "-1GiB", "lots", "1e9", "4 GiBs"])
+def test_an_amount_of_memory_is_refused(words: str) -> None:
+    with pytest.raises(UsageError, match="no amount of memory"):
+        module.parse_memory(words)

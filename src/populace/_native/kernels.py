@@ -69,14 +69,19 @@ def count_columns(columns: Sequence[Codes], *, sizes: Sequence[int]) -> Counts:
     """
     sizes = tuple(map(int, sizes))
     _check(columns, sizes)
-    counts: Counts
-    if _native is None or math.prod(sizes) > MAX_CELLS:
-        counts = _count(columns, sizes)
-    else:
-        counts = np.zeros(math.prod(sizes), dtype=np.int64)
-        held = tuple(np.require(column, requirements=["C", "A"]) for column in columns)
-        _native.count_columns(held, sizes, counts)
-    return counts.reshape(sizes)
+    counts: Counts = np.zeros(sizes, dtype=np.int64)
+    add_counts(columns, counts)
+    return counts
+
+
+def add_counts(columns: Sequence[Codes], counts: Counts) -> None:
+    """Add to a table, an axis for each column, the rows in each combination of codes; see `count_columns`."""
+    _check(columns, counts.shape)
+    if _native is None or counts.size > MAX_CELLS:
+        counts += _count(columns, counts.shape).reshape(counts.shape)
+        return
+    held = tuple(np.require(column, requirements=["C", "A"]) for column in columns)
+    _native.count_columns(held, counts.shape, counts.reshape(-1))
 
 
 def _count(columns: Sequence[Codes], sizes: Sequence[int]) -> Counts:

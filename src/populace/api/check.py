@@ -24,6 +24,7 @@ from populace.private.private_table import PrivateTable
 from populace.release.bundle import Release
 from populace.release.checks_bundle import Checks
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file
+from populace.release.streamed_table import read_whole
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.hints import quote_names
 from populace.schema.linked.linked_tables import refuse_linked
@@ -205,7 +206,7 @@ def read_released_rows(release: Release, *, schema: Schema) -> ClaimRows:
             "the release is of a geography or of linked tables, whose rows are not rows of one table.",
             hint="check claims against a release of one table",
         )
-    table = release.synthetic
+    table = read_whole(release.synthetic)
     needed = [name for name in schema.columns if name not in schema.layout.functions]
     if lacking := [name for name in needed if name not in table.column_names]:
         raise ReleaseError(

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from populace.api.request import RowRequest
 from populace.core.errors import ReleaseError, ResourceError, UsageError
 from populace.core.limits import LIMITS
@@ -15,6 +17,7 @@ from populace.inference.constraints.conditional_model import (
     check_condition_possible,
     condition_model,
 )
+from populace.inference.gls.count_intervals import intervals
 from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements
@@ -23,19 +26,23 @@ from populace.methods.request_checks import check_inference
 from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
 from populace.release.row_selection import RowSelection, expected_row_count
-from populace.release.synthetic_rows import SyntheticRows, draw_tables
+from populace.release.streamed_table import StreamedTable
+from populace.release.synthetic_rows import SyntheticRows, can_stream, draw_tables
 from populace.release.table_files import (
     count_column,
     find_frame_library,
     parse_table_format,
     table_format_like,
 )
+from populace.sampling.row_blocks import MAX_BLOCK_ROWS
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
 from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
 
 # Below this share of a model's rows, there is nothing but noise.
 MIN_KNOWN_SHARE = 1e-9
+# How wide the interval of the total may be, as a share of it, where more rows are drawn than memory holds.
+MAX_TOTAL_SPREAD = 0.1
 
 
 def generate(
@@ -149,27 +156,32 @@ def draw_release(
                     "measured is kept: `populace generate` goes on from there",
                 )
         elif not schema.totals:
-            # Noise may ask for more rows than any machine holds.
-            count = min(count, max_synthetic_rows(schema, tables=request.implicates))
+            most = max_synthetic_rows(schema, tables=request.implicates)
+            if count > most and not (can_stream(schema) and _is_total_known(measurements)):
+                # Noise may ask for more rows than any machine holds.
+                count = most
     found = measurements.released_rows
     none_released = found is not None and not len(found.counts)
     if none_released or (given is not None and not given.parts):
         # What was asked for cannot be drawn, and what was paid for is not to be lost.
         rows, count = None, 0
-    tables: list[SyntheticRows] = []
+    tables: list[pa.Table | StreamedTable] = []
+    held: SyntheticRows | None = None
     drawn = draw_tables(schema, model, given=given, rows=count, implicates=request.implicates, seed=seed)
     for number in range(request.implicates):
         (progress or silent)("drawing rows", number / request.implicates)
-        tables.append(next(drawn))
+        each = next(drawn)
+        held = each if held is None and isinstance(each, SyntheticRows) else held
+        tables.append(each.table if isinstance(each, SyntheticRows) else each)
     return Release(
-        synthetic=tables[0].table,
-        drawn=tables[0],
+        synthetic=tables[0],
+        drawn=held,
         measurements=measurements,
         model=model,
         seed=seed,
         rows_asked=rows,
         selection=selection,
-        further=tuple(each.table for each in tables[1:]),
+        further=tuple(tables[1:]),
         library=context.library if like is None else find_frame_library(like),
         format=parse_table_format(context.table_format) if like is None else table_format_like(like),
         ledger=context.ledger if ledger is None else Path(ledger),
@@ -184,9 +196,18 @@ def check_row_request(request: RowRequest, *, schema: Schema, method: Method) ->
     drawn = request.rows if request.rows is not None or request.implicates == 1 else schema.max_rows
     if request.rows is None and schema.totals:
         drawn = expected_row_count(schema, 0.0)
+    if drawn is not None and can_stream(schema):
+        # Block by block, a few of them at a time.
+        drawn = min(drawn, MAX_BLOCK_ROWS)
     check_capacity(schema, rows=None if drawn is None else drawn * request.implicates)
     if request.where is not None:
         parse_where(request.where, schema=schema)
+
+
+def _is_total_known(measurements: Measurements) -> bool:
+    """Say whether noise moves the number of rows by no more than a tenth: then so many rows there are."""
+    total = intervals(measurements).of()
+    return float(total.high) - float(total.low) <= MAX_TOTAL_SPREAD * float(total.estimate)
 
 
 def check_row_count(request: RowRequest) -> None:

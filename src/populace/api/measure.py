@@ -7,6 +7,7 @@ from typing import Any
 
 from populace.api.request import RunRequest, list_private_datasets
 from populace.api.reservation import reserve
+from populace.core.memory_limit import limit_memory
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
 from populace.inference.constraints.public_totals import check_constraints
@@ -54,6 +55,7 @@ def measure(
     public: Any = None,
     progress: Progress | None = None,
     noise: NoiseSource | None = None,
+    memory: int | str | None = None,
 ) -> Measurements:
     """Return the noisy measurements of one method, paid for from the account of the dataset.
 
@@ -69,15 +71,19 @@ def measure(
     Measurements of “smokers”: number of rows, 1 column
       paid for with ε = 1, δ = 0
     """
-    request = RunRequest.of(
-        data, schema, epsilon, delta, method, workload, ledger, dataset=dataset, public=public, noise=noise
-    )
+    run = (data, schema, epsilon, delta, method, workload, ledger, memory)
+    request = RunRequest.of(*run, dataset=dataset, public=public, noise=noise)
     return measure_request(request, progress=progress)
 
 
 @run_state()
 def measure_request(request: RunRequest, *, progress: Progress | None = None) -> Measurements:
     """Return the measurements that a request asks for; see `measure`."""
+    with limit_memory(request.memory):
+        return _measure(request, progress=progress)
+
+
+def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
     method, schema, data = request.synthesizer, request.schema, request.data
     resolve = resolve_workload(request.workload)
     delta = method.usable_delta(request.delta, epsilon=request.epsilon, unit=schema.unit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from populace.api.request import RowRequest, RunRequest
 from populace.api.safety_net import check_writable, safety_net
 from populace.api.stage_folders import save_measurements
 from populace.api.synthesize import fit_and_draw
+from populace.core.memory_limit import limit_memory
 from populace.core.progress import Progress, silent
 from populace.core.run_state import run_state
 from populace.measurements.measurements import Measurements
@@ -64,9 +66,10 @@ def publish_release(
     check_writable(out, ledger=request.ledger)
     if table_format is not None:
         parse_table_format(table_format)
-    check_row_request(drawn, schema=request.schema, method=request.synthesizer)
     _load_modules(request, *WRITING, *(REPORT if report else ()))
-    with safety_net(out, ledger=request.ledger, inference=drawn.inference) as net:
+    with limit_memory(request.memory), ExitStack() as entered:
+        check_row_request(drawn, schema=request.schema, method=request.synthesizer)
+        net = entered.enter_context(safety_net(out, ledger=request.ledger, inference=drawn.inference))
         measurements = measure_request(request, progress=progress)
         net.keep()
         release = fit_and_draw(measurements, drawn, progress=progress)

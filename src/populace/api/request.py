@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from populace.core.errors import UsageError
+from populace.core.memory_limit import parse_memory
 from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
@@ -50,6 +51,8 @@ class RunRequest:
     workload: Workload | Path | str | None = None
     public: Any = field(default=None, repr=False)
     noise: NoiseSource | None = None
+    memory: int | None = None
+    """How many bytes the run may use; None for as many as this process may."""
 
     @classmethod
     def of(
@@ -61,6 +64,7 @@ class RunRequest:
         method: str | None = "auto",
         workload: Workload | Path | str | None = None,
         ledger: Path | str | None = None,
+        memory: int | str | None = None,
         *,
         dataset: str | None = None,
         purpose: str = ESTIMATE_METHOD,
@@ -90,6 +94,7 @@ class RunRequest:
             workload=workload,
             public=public,
             noise=noise,
+            memory=None if memory is None else parse_memory(memory),
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from populace.api.generate import check_row_request, draw_release
 from populace.api.measure import measure_request
 from populace.api.request import RowRequest, RunRequest
+from populace.core.memory_limit import limit_memory
 from populace.core.progress import Progress
 from populace.core.run_state import run_state
 from populace.measurements.measurements import Measurements
@@ -40,6 +41,7 @@ def synthesize(
     inference: str = "tree",
     progress: Progress | None = None,
     noise: NoiseSource | None = None,
+    memory: int | str | None = None,
 ) -> Release:
     """Return a synthetic table with an (epsilon, delta) guarantee for the unit named in the schema.
 
@@ -51,6 +53,7 @@ def synthesize(
     must never be a part of `data`. `where` keeps rows that meet a condition, `implicates` draws as many tables: both
     are done with the fitted model and cost nothing. `inference` says how rows come from what was measured: "tree", or
     "gum", the gradual update method. `seed` makes the drawing of rows repeatable, never the noise.
+    `memory`, such as "4GiB", bounds what the run holds at once: beyond it, codes of rows lie in a private file.
     `noise` other than the operating system's is for rehearsals and stamps the release as not private.
     What fails after the budget was reserved raises an exception whose notes say what was booked. It holds what was
     measured by then, as `measurements`.
@@ -63,12 +66,12 @@ def synthesize(
     Release of “smokers”: 300 synthetic rows, 1 column
       ε = 1, δ = 0 for one row
     """
-    request = RunRequest.of(
-        data, schema, epsilon, delta, method, workload, ledger, dataset=dataset, public=public, noise=noise
-    )
+    run = (data, schema, epsilon, delta, method, workload, ledger, memory)
+    request = RunRequest.of(*run, dataset=dataset, public=public, noise=noise)
     drawn = RowRequest(inference=inference, rows=rows, where=where, implicates=implicates, seed=seed)
-    check_row_request(drawn, schema=request.schema, method=request.synthesizer)
-    return fit_and_draw(measure_request(request, progress=progress), drawn, progress=progress)
+    with limit_memory(request.memory):
+        check_row_request(drawn, schema=request.schema, method=request.synthesizer)
+        return fit_and_draw(measure_request(request, progress=progress), drawn, progress=progress)
 
 
 def fit_and_draw(

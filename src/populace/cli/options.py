@@ -96,6 +96,11 @@ DATASET = Option(
     "The account to charge.",
     shown="the schema's dataset, or the data file's name",
 )
+MEMORY = Option(
+    "--memory SIZE",
+    "How much memory to use, such as 4GiB. Beyond a quarter of it, codes of rows lie in a private file in TMPDIR.",
+    shown="all that this process may use",
+)
 ROWS = Option("--rows N", "How many synthetic rows.", whole, shown="the noisy number of rows")
 WHERE = Option(
     "--where EXPR",
@@ -162,7 +167,7 @@ def build_row_request(values: Mapping[str, Any]) -> RowRequest:
 
 RUN_REQUEST = Bundle(
     "request",
-    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET),
+    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET, MEMORY),
     build_run_request,
 )
 ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

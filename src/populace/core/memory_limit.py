@@ -3,18 +3,63 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path, PurePosixPath
+
+from populace.core.errors import UsageError
 
 _PROC = Path("/proc/self")
 # What the limit of a control group is called in version 1 and in version 2, by the type of its file system.
 _LIMITS = {"cgroup": "memory.limit_in_bytes", "cgroup2": "memory.max"}
 
 
+# What the caller allows a run to use, where that is less.
+_CHOSEN: ContextVar[int | None] = ContextVar("populace_memory", default=None)
+_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
 def memory_limit() -> int:
     """Return the bytes that this process may use at most: the smallest of all limits that hold for it."""
-    return min([_machine_memory(), *process_limits(), *_group_limits(_PROC)])
+    chosen = _CHOSEN.get()
+    return min(
+        [_machine_memory(), *process_limits(), *_group_limits(_PROC), *([] if chosen is None else [chosen])]
+    )
+
+
+@contextmanager
+def limit_memory(size: int | None) -> Iterator[None]:
+    """Let `memory_limit` return no more than so many bytes.
+
+    >>> with limit_memory(1000):
+    ...     memory_limit()
+    1000
+    """
+    token = _CHOSEN.set(_CHOSEN.get() if size is None else size)
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def parse_memory(size: int | str) -> int:
+    """Return a number of bytes, written with or without a unit.
+
+    >>> parse_memory("4GiB") == parse_memory("4096 MiB") == 2**32
+    True
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,6})?)\s*([KMGT]iB|)\s*", str(size))
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(f"{size!r} is no amount of memory.", hint="write it as 4GiB or 500MiB")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def count_cores() -> int:
+    """Return on how many processors this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _machine_memory() -> int:

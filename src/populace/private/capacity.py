@@ -10,6 +10,7 @@ import numpy as np
 from populace.core.errors import ResourceError, UsageError
 from populace.core.limits import LIMITS
 from populace.core.memory_limit import memory_limit
+from populace.private.code_store import MEMORY_SHARE
 from populace.schema.schema import Schema
 
 # Counts, noise, model, intervals and shares of one cell of a column, and what a report and texts hold of it: a run of
@@ -38,8 +39,12 @@ def check_capacity(schema: Schema, *, rows: int | None = None, numbers: int = 0)
             hint="give it a width or edges, or leave it out",
         )
     coded, drawn = _row_bytes(schema)
+    there = memory_limit()
     read = (coded + VALUE_BYTES * numbers) * (schema.max_rows or 0)
-    needed, there = _fixed_bytes(schema) + read + drawn * (rows or 0), memory_limit()
+    if not numbers:
+        # Codes alone lie in a file where they are many; its room is taken when the table is opened.
+        read = min(read, there // MEMORY_SHARE)
+    needed = _fixed_bytes(schema) + read + drawn * (rows or 0)
     if needed > there:
         raise ResourceError(
             f"this needs about {needed / 2**30:.1f} GiB of memory; this process may use {there / 2**30:.1f}.",

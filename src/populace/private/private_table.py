@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
+from populace.private.code_store import CodeStore
 from populace.private.engine import Engine
 from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.read.household_source import open_tables
@@ -39,15 +40,12 @@ class PrivateTable:
 
     @classmethod
     def of(cls, data: Any, *, schema: Schema) -> PrivateTable:
-        """Return a handle on a file or frame whose header fits the schema.
-
-        `data` is a path to a CSV or Parquet file, or any frame that narwhals understands; of linked
-        tables it is both, by name.
-        """
+        """Return a handle on a file or frame whose header fits the schema; of linked tables `data` is both, by name."""
         source = open_tables(data, schema=schema)
         check_header(source, schema)
+        store = CodeStore.of(schema)
         return cls(
-            lambda: MemoryEngine(*read_counted_codes(source, schema), domain=schema.domain),
+            lambda: MemoryEngine(read_counted_codes(source, schema, store), domain=schema.domain),
             schema=schema,
             read_tallies=lambda: read_tallies(source, schema),
             read_survey_rows=lambda: read_rows(source, schema),

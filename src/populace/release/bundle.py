@@ -33,7 +33,8 @@ from populace.release.release_files import choose_booking_ledger, save_folder, w
 from populace.release.row_selection import RowCountOrigin, RowSelection
 from populace.release.statement.limitations import MeasuredContent, plural_of
 from populace.release.statement.statement import Statement, compute_statement
-from populace.release.synthetic_rows import SyntheticRows
+from populace.release.streamed_table import StreamedTable, read_whole
+from populace.release.synthetic_rows import SyntheticRows, drawing_rules
 from populace.release.table_files import (
     TableFormat,
     count_column,
@@ -61,7 +62,8 @@ class Release:
     `rows_asked` is the number of rows that the curator chose, or None where it follows the noisy count.
     `selection` says which rows of the model these are, if not all; `further` are the tables of other implicates.
     `library` and `format` say as which kind of frame and of file the table is wanted. `ledger` is where saving books
-    the digests of the folder; no file names it. `drawn` is the first table with its codes, if it was just drawn.
+    the digests of the folder; no file names it. `drawn` is the first table with its codes, if it was just drawn. Very
+    many rows are drawn block by block when the folder is written, and all of them when `table` is asked for.
 
     >>> import pyarrow as pa
     >>> import populace as pp
@@ -72,13 +74,13 @@ class Release:
     300
     """
 
-    synthetic: pa.Table
+    synthetic: pa.Table | StreamedTable
     measurements: Measurements
     model: Model
     seed: int
     rows_asked: int | None = None
     selection: RowSelection | None = None
-    further: tuple[pa.Table, ...] = ()
+    further: tuple[pa.Table | StreamedTable, ...] = ()
     library: str = "pyarrow"
     format: TableFormat = TableFormat.CSV
     ledger: Path | None = None
@@ -201,14 +203,17 @@ class Release:
         """The codes of the synthetic rows, in the schema's variables."""
         if self.drawn is not None and self.drawn.table is self.synthetic:
             return self.drawn.codes
-        return encode_table(self.synthetic, schema=self.measurements.schema)
+        return encode_table(read_whole(self.synthetic), schema=self.measurements.schema)
 
     @cached_property
     def compared_codes(self) -> CodeColumns:
         """The codes of the rows that a report compares with what was measured.
 
-        Measurements are of all rows. Where only some are released, the model is asked for all of them once more.
+        Measurements are of all rows. Where only some are released, the model is asked for all of them once more. Of
+        very many rows, a block tells as much.
         """
+        if self.selection is None and isinstance(self.synthetic, StreamedTable):
+            return encode_table(self.synthetic.first_block(), schema=self.measurements.schema)
         if self.selection is None:
             return self.codes
         rows = max(1, min(round(self.model.total), MAX_COMPARED_ROWS))
@@ -308,6 +313,7 @@ class Release:
                 selection=self.selection,
                 implicates=implicates,
                 linked=self._linked,
+                drawing=drawing_rules(self.synthetic),
             ),
             record=measurements.record,
             ledger=booked,

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from populace.core.untrusted_files import altered_error
-from populace.release.table_files import read_columns, read_table, to_native, write_table
+from populace.release.streamed_table import StreamedTable, read_whole
+from populace.release.table_files import open_table, read_columns, read_table, to_native, write_table
 from populace.schema.codec.decoder import decode_codes
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
@@ -77,22 +78,32 @@ def list_released_columns(schema: Schema, linked: LinkedTables) -> list[str]:
     return own if linked.size is None else [*own, linked.size]
 
 
-def to_frames(wide: pa.Table, *, schema: Schema, library: str) -> Any:
+def to_frames(table: pa.Table | StreamedTable, *, schema: Schema, library: str) -> Any:
     """Return synthetic rows as the caller's kind of frame; those of linked tables as two, by name."""
+    wide = read_whole(table)
     if schema.linked is None:
         return to_native(wide, library=library)
     tables = unfold(wide, schema=schema, linked=schema.linked)
     return {name: to_native(table, library=library) for name, table in tables.items()}
 
 
-def write_tables(wide: pa.Table, paths: Sequence[Path], *, schema: Schema) -> None:
+def write_tables(wide: pa.Table | StreamedTable, paths: Sequence[Path], *, schema: Schema) -> None:
     """Write synthetic rows to a file, or those of linked tables to two."""
     if schema.linked is None:
         write_table(wide, paths[0])
         return
-    tables = unfold(wide, schema=schema, linked=schema.linked)
+    tables = unfold(read_whole(wide), schema=schema, linked=schema.linked)
     for path, table in zip(paths, tables.values(), strict=True):
         write_table(table, path)
+
+
+def open_tables(paths: Sequence[Path], *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
+    """Return what `read_tables` does, or where there are very many rows a table whose rows are read when asked for."""
+    return (
+        open_table(paths[0], schema=schema, rows=rows)
+        if schema.linked is None
+        else read_tables(paths, schema=schema)
+    )
 
 
 def read_tables(paths: Sequence[Path], *, schema: Schema) -> pa.Table:

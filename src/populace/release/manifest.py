@@ -254,6 +254,7 @@ def describe_release(
     selection: RowSelection | None = None,
     implicates: int = 1,
     linked: Sequence[str] = (),
+    drawing: int = DRAWING_RULES,
 ) -> Manifest:
     """Return the manifest of a folder that holds everything but its manifest."""
     files = digest_files(folder)
@@ -269,7 +270,7 @@ def describe_release(
         selection=selection,
         implicates=implicates,
         linked=tuple(linked),
-        drawing=DRAWING_RULES,
+        drawing=drawing,
         arithmetic=digest_arithmetic(),
         versions=list_versions(),
         parents=link_parents(statement, files=files),

@@ -14,6 +14,7 @@ import pyarrow as pa
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.release.bundle import Release
+from populace.release.streamed_table import read_whole
 from populace.schema.hints import quote_names
 from populace.survey.calibration.replicate_weights import FITTED_DRAWING_VARIANCE, make_replicate_weights
 from populace.survey.design.design import Design
@@ -46,7 +47,7 @@ def make_survey_file(
             f"{replicates} replicates were asked for.",
             hint=f"ask for 2 to {LIMITS.max_replicates}; 80 are usual",
         )
-    schema, table = release.measurements.schema, release.synthetic
+    schema, table = release.measurements.schema, read_whole(release.synthetic)
     if not table.num_rows:
         raise UsageError("the release has no rows to weight.", hint="draw rows: populace generate --rows N")
     _check_names([*table.column_names, weight])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,22 @@ from populace.inference.constraints.conditional_model import ConditionalModel
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.methods.topdown.counts_model import read_counts
+from populace.release.streamed_table import StreamedTable
 from populace.release.table_files import count_column
 from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
 from populace.sampling.place_households import place_households
+from populace.sampling.row_blocks import MAX_BLOCK_ROWS, draw_blocks, split_rows
 from populace.sampling.swap_members import MemberBlock
+from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.geocodes import GEOCODE
 from populace.schema.linked.table_cells import MemberCells, unit_domain
 from populace.schema.schema import Schema
 
-# To be raised by whoever changes which rows a seed draws: in here, in `draw_rows`, `refine` or the codecs.
+# To be raised by whoever changes which rows a seed draws: in here, in `draw_rows`, `fit_rows` or the codecs.
 DRAWING_RULES = 1
+# The same, for rows that are drawn block by block.
+BLOCK_DRAWING_RULES = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,17 +49,55 @@ class SyntheticRows:
 
 def draw_tables(
     schema: Schema, model: Model, *, given: ConditionalModel | None, rows: int, implicates: int, seed: int
-) -> Iterator[SyntheticRows]:
-    """Yield so many tables of synthetic rows, from a model or from what it is given a condition."""
+) -> Iterator[SyntheticRows | StreamedTable]:
+    """Yield so many tables of synthetic rows, from a model or from what it is given a condition.
+
+    Very many rows are not drawn yet: a stream draws them, always the same, whenever its blocks are asked for.
+    """
     for number in range(1, implicates + 1):
         # The first is drawn as if it were the only one.
-        rng = np.random.default_rng(seed if number == 1 else [seed, number])
+        key = seed if number == 1 else [seed, number]
+        rng = np.random.default_rng(key)
         if count_column(schema) is not None:
             yield count_table(schema, model, rng=rng)
+        elif rows > MAX_BLOCK_ROWS and can_stream(schema):
+            yield StreamedTable(
+                num_rows=rows,
+                types={name: arrow_type(column) for name, column in schema.columns.items()},
+                open_blocks=partial(_stream_blocks, schema, model, given=given, rows=rows, key=key),
+            )
         elif given is None or not given.parts:
             yield draw_table(schema, model, rows=rows, rng=rng)
         else:
             yield draw_conditioned_table(schema, given, rows=rows, rng=rng)
+
+
+def can_stream(schema: Schema) -> bool:
+    """Say whether rows of a schema can be drawn block by block: not where all of them together meet public counts."""
+    return schema.linked is None and schema.geography is None and not schema.totals
+
+
+def drawing_rules(table: pa.Table | StreamedTable) -> int:
+    """Return the version of the rules by which a table is drawn."""
+    return BLOCK_DRAWING_RULES if isinstance(table, StreamedTable) else DRAWING_RULES
+
+
+def _stream_blocks(
+    schema: Schema, model: Model, *, given: ConditionalModel | None, rows: int, key: int | list[int]
+) -> Iterator[pa.Table]:
+    rng, codec = np.random.default_rng(key), TableCodec(schema)
+    if given is None or not given.parts:
+        yield from draw_blocks(
+            model,
+            rows=rows,
+            rng=rng,
+            rules=schema.rules,
+            then=lambda codes, own: codec.decode(codes, rng=own),
+        )
+        return
+    sizes = list(chain.from_iterable(split_rows(rows)))
+    for size, own in zip(sizes, rng.spawn(len(sizes)), strict=True):
+        yield draw_conditioned_table(schema, given, rows=size, rng=own).table
 
 
 def draw_table(schema: Schema, model: Model, *, rows: int, rng: np.random.Generator) -> SyntheticRows:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,12 +17,24 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from populace.core.errors import ReleaseError, UsageError
-from populace.core.untrusted_files import altered_error, open_regular, read_parquet, refuse_parse_errors
+from populace.core.untrusted_files import (
+    altered_error,
+    open_regular,
+    read_parquet,
+    read_row_groups,
+    refuse_parse_errors,
+)
 from populace.release.folder.hidden_folder import hidden_folder
+from populace.release.streamed_table import StreamedTable, cut_blocks, iterate_blocks
+from populace.sampling.row_blocks import MAX_BLOCK_ROWS, split_rows
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.column import CategoricalColumn, Column
 from populace.schema.schema import Schema
+
+# Parquet knows no unit above milliseconds.
+_STORED = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
+_CSV_LINES = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 
 class TableFormat(StrEnum):
@@ -94,23 +107,44 @@ def count_column(schema: Schema) -> str | None:
     return None if schema.geography is None else schema.frequency
 
 
-def count_units(table: pa.Table, *, schema: Schema) -> int:
+def count_units(table: pa.Table | StreamedTable, *, schema: Schema) -> int:
     """Return for how many units the rows of a synthetic table stand."""
     name = count_column(schema)
-    return table.num_rows if name is None else int(pyarrow.compute.sum(table[name]).as_py() or 0)
+    if name is None or isinstance(table, StreamedTable):
+        return table.num_rows
+    return int(pyarrow.compute.sum(table[name]).as_py() or 0)
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table as its file name says; equal tables give equal bytes."""
-    table = table.replace_schema_metadata(None)
+def write_table(table: pa.Table | StreamedTable, path: Path) -> None:
+    """Write a table as its file name says, block by block; equal tables give equal bytes."""
     # Arrow opens only paths that are UTF-8.
     with path.open("wb") as file:
         if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
-            pyarrow.parquet.write_table(table, file, compression="zstd")
-        elif table.num_columns == 1:
-            _write_one_column(table, file)
-        else:
-            pyarrow.csv.write_csv(table, file)
+            _write_parquet(table, file)
+            return
+        header = True
+        for block in iterate_blocks(table):
+            _write_csv(block.replace_schema_metadata(None), file, header=header)
+            header = False
+
+
+def _write_parquet(table: pa.Table | StreamedTable, file: BinaryIO) -> None:
+    """Write a Parquet file; each block of a stream is a row group."""
+    if isinstance(table, pa.Table):
+        pyarrow.parquet.write_table(table.replace_schema_metadata(None), file, compression="zstd")
+        return
+    with pyarrow.parquet.ParquetWriter(
+        file, pa.schema(list(table.types.items())), compression="zstd"
+    ) as writer:
+        for block in table.open_blocks():
+            writer.write_table(block.replace_schema_metadata(None), row_group_size=block.num_rows)
+
+
+def _write_csv(table: pa.Table, file: BinaryIO, *, header: bool) -> None:
+    if table.num_columns == 1:
+        _write_one_column(table, file, header=header)
+    else:
+        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(include_header=header))
 
 
 def check_new_file(path: Path) -> None:
@@ -129,19 +163,19 @@ def write_new_file(table: pa.Table, path: Path) -> None:
         whole.rename(path)
 
 
-def _write_one_column(table: pa.Table, file: BinaryIO) -> None:
+def _write_one_column(table: pa.Table, file: BinaryIO, *, header: bool) -> None:
     """Write an empty cell of a table of one column as a quoted empty text: readers skip blank lines."""
     (column,) = table.columns
+    options = pyarrow.csv.WriteOptions(include_header=header)
     if pa.types.is_string(column.type):
-        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), file)
+        pyarrow.csv.write_csv(table.set_column(0, table.schema.field(0), column.fill_null("")), file, options)
         return
+    if header:
+        pyarrow.csv.write_csv(table.slice(0, 0), file)
     written = io.BytesIO()
-    pyarrow.csv.write_csv(table, written)
-    # Numbers and moments hold no line breaks: a line is a cell. The header may hold some.
-    header = io.BytesIO()
-    pyarrow.csv.write_csv(table.slice(0, 0), header)
-    cells = written.getvalue()[len(header.getvalue()) :].splitlines()
-    file.write(header.getvalue() + b"".join((cell or b'""') + b"\n" for cell in cells))
+    pyarrow.csv.write_csv(table, written, pyarrow.csv.WriteOptions(include_header=False))
+    # Numbers and moments hold no line breaks: a line is a cell.
+    file.write(b"".join((cell or b'""') + b"\n" for cell in written.getvalue().splitlines()))
 
 
 def read_table(path: Path, *, schema: Schema) -> pa.Table:
@@ -149,31 +183,76 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
     return read_columns(path, schema.columns, counted=count_column(schema))
 
 
-def read_columns(path: Path, columns: Mapping[str, Column], *, counted: str | None = None) -> pa.Table:
-    """Read a synthetic table in the types of its columns; `counted` says for how many units a row stands."""
+def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
+    """Return a synthetic table of so many rows, in the types of its schema: very many are read when asked for."""
+    if rows <= MAX_BLOCK_ROWS or count_column(schema) is not None:
+        return read_table(path, schema=schema)
+    _check_there(path)
+    types = {name: arrow_type(column) for name, column in schema.columns.items()}
+    sizes = list(chain.from_iterable(split_rows(rows)))
+
+    def read() -> Iterator[pa.Table]:
+        parquet = parse_table_format(path.suffix[1:]) is TableFormat.PARQUET
+        parts = _read_parquet_parts(path, types) if parquet else _read_csv_parts(path, schema.columns, types)
+        with refuse_parse_errors(path.name):
+            yield from cut_blocks(parts, sizes)
+
+    return StreamedTable(num_rows=rows, types=types, open_blocks=read)
+
+
+def _read_parquet_parts(path: Path, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet file, a row group at a time."""
+    for group in read_row_groups(path, types={name: _STORED.get(kind, kind) for name, kind in types.items()}):
+        yield group.cast(pa.schema(list(types.items())))
+
+
+def _read_csv_parts(
+    path: Path, columns: Mapping[str, Column], types: Mapping[str, pa.DataType]
+) -> Iterator[pa.Table]:
+    """Yield the rows of a CSV file, some at a time."""
+    with open_regular(path) as file:
+        reader = pyarrow.csv.open_csv(
+            file,
+            read_options=_csv_blocks(columns, counted=None, least=2**24),
+            parse_options=_CSV_LINES,
+            convert_options=_csv_types(types),
+        )
+        if reader.schema != pa.schema(list(types.items())):
+            raise altered_error(f"{path.name} does not have the columns and types of its codebook")
+        for batch in reader:
+            yield pa.Table.from_batches([batch])
+
+
+def _csv_blocks(columns: Mapping[str, Column], *, counted: str | None, least: int) -> pyarrow.csv.ReadOptions:
+    return pyarrow.csv.ReadOptions(block_size=max(least, _max_row_bytes(columns, counted=counted)))
+
+
+def _csv_types(types: Mapping[str, pa.DataType]) -> pyarrow.csv.ConvertOptions:
+    return pyarrow.csv.ConvertOptions(column_types=dict(types), null_values=[""], strings_can_be_null=True)
+
+
+def _check_there(path: Path) -> None:
     if not os.path.lexists(path):
         raise ReleaseError(
             f"there is no {path.name} in {path.parent}.", hint="ask the publisher for a whole copy"
         )
+
+
+def read_columns(path: Path, columns: Mapping[str, Column], *, counted: str | None = None) -> pa.Table:
+    """Read a synthetic table in the types of its columns; `counted` says for how many units a row stands."""
+    _check_there(path)
     types = {name: arrow_type(column) for name, column in columns.items()}
     if counted is not None:
         types[counted] = pa.int64()
     if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
         table = _read_parquet(path, types)
     else:
-        convert = pyarrow.csv.ConvertOptions(
-            column_types=types,
-            null_values=[""],
-            strings_can_be_null=True,
-        )
         with open_regular(path) as file, refuse_parse_errors(path.name):
             table = pyarrow.csv.read_csv(
                 file,
-                read_options=pyarrow.csv.ReadOptions(
-                    block_size=max(2**20, _max_row_bytes(columns, counted=counted))
-                ),
-                parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-                convert_options=convert,
+                read_options=_csv_blocks(columns, counted=counted, least=2**20),
+                parse_options=_CSV_LINES,
+                convert_options=_csv_types(types),
             )
     if table.schema != pa.schema(types):
         raise altered_error(f"{path.name} does not have the columns and types of its codebook")
@@ -192,9 +271,8 @@ def _max_row_bytes(columns: Mapping[str, Column], *, counted: str | None) -> int
 
 
 def _read_parquet(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
-    """Read moments as the schema has them: Parquet knows no unit above milliseconds. Fractions are refused."""
-    stored = {pa.timestamp("s"): pa.timestamp("ms"), pa.time32("s"): pa.time32("ms")}
-    table = read_parquet(path, types={name: stored.get(kind, kind) for name, kind in types.items()})
+    """Read moments as the schema has them. Fractions are refused."""
+    table = read_parquet(path, types={name: _STORED.get(kind, kind) for name, kind in types.items()})
     with refuse_parse_errors(path.name):
         return table.cast(pa.schema(list(types.items())))
 

@@ -59,18 +59,39 @@ def draw_rows(
     """
     if rows < 0 or chunk < 1:
         raise UsageError(f"{rows} rows in chunks of {chunk} cannot be drawn.", hint="give 0 or more rows")
+    groups = draw_groups(model, rows=rows, rng=rng, rules=rules, sweeps=sweeps, blocks=blocks)
+    codes = draw_codes(groups, model, rng=rng)
+    for start in range(0, max(rows, 1), chunk):
+        yield {name: column[start : start + chunk] for name, column in codes.items()}
+
+
+def draw_groups(
+    model: Model,
+    *,
+    rows: int,
+    rng: np.random.Generator,
+    rules: Rules = NO_RULES,
+    sweeps: int = SWEEPS,
+    blocks: Sequence[MemberBlock] = (),
+) -> dict[str, Codes]:
+    """Return rows in the groups of codes that the model has, fitted to its targets."""
     rules = rules if model.recoding is None else model.recoding.rules(rules)
     codes = _draw_groups(model, rows=rows, rng=rng)
     _swap_to_totals(codes, model, rows=rows, rng=rng)
     if model.targets and rows:
         _fit_rows(codes, model, rules=rules, rng=rng, sweeps=sweeps, blocks=blocks)
+    return codes
+
+
+def draw_codes(groups: Mapping[str, Codes], model: Model, *, rng: np.random.Generator) -> dict[str, Codes]:
+    """Return rows in codes: for the group of each cell one of its codes."""
+    codes = dict(groups)
     for name, grouping in model.groupings.items():
         codes[name] = _draw_codes(codes[name], grouping, shares=model.within[name], rng=rng)
-    domain = model.domain
     if model.recoding is not None:
-        domain, codes = model.recoding.domain, model.recoding.expand(codes)
-    for start in range(0, max(rows, 1), chunk):
-        yield {name: codes[name][start : start + chunk] for name in domain}
+        codes = dict(model.recoding.expand(codes))
+    domain = model.domain if model.recoding is None else model.recoding.domain
+    return {name: codes[name] for name in domain}
 
 
 def _swap_to_totals(codes: dict[str, Codes], model: Model, *, rows: int, rng: np.random.Generator) -> None:

@@ -1,9 +1,10 @@
-"""The memory engine: exact counts over columns of small integer codes held in memory."""
+"""The memory engine: exact counts over columns of small integer codes, in memory or mapped from a private file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,27 +12,40 @@ import numpy.typing as npt
 
 from populace._native import kernels
 from populace.core.marginals import Counts, Domain, Grouping, Marginal
+from populace.core.memory_limit import count_cores, memory_limit
+from populace.private.code_store import FREQUENCY, CodeStore
 
 Codes = Mapping[str, npt.NDArray[Any]]
 
 CHUNK = 1 << 18
+# The codes of so many rows stay in a cache while many marginals are counted.
+TILE = 1 << 17
+# Fewer rows times marginals are counted before a thread has begun.
+MIN_SHARED_WORK = 1 << 24
 # Numbers of rows stay below this.
 LONGEST = 1 << 62
+# Counts that are kept take this part of the memory that the process may use.
+KEPT_SHARE = 4
 
 
 class MemoryEngine:
-    """Counts marginals over `codes`, columns of uint8, uint16 or uint32 of one length.
+    """Counts marginals over codes, columns of uint8, uint16 or uint32 of one length, or a store of them.
 
     A row stands for one unit, or for as many as `frequencies` says.
     """
 
-    __slots__ = ("_codes", "_domain", "_frequencies", "_grouped", "_kept", "_rows")
+    __slots__ = ("_codes", "_domain", "_grouped", "_kept")
 
-    def __init__(self, codes: Codes, frequencies: Counts | None = None, *, domain: Domain) -> None:
-        self._codes = codes
-        self._frequencies = frequencies
+    def __init__(
+        self, codes: Codes | CodeStore, frequencies: Counts | None = None, *, domain: Domain
+    ) -> None:
+        self._codes: dict[str, npt.NDArray[Any]] | CodeStore = (
+            codes if isinstance(codes, CodeStore) else dict(codes)
+        )
+        if frequencies is not None and isinstance(self._codes, dict):
+            self._codes[FREQUENCY] = frequencies
         self._domain = domain
-        self._rows = len(next(iter(codes.values()))) if codes else 0
+        # By the block in memory that they are of: one that is mapped is gone when the next comes.
         self._grouped: dict[Grouping, npt.NDArray[Any]] = {}
         self._kept: dict[Marginal, Counts] = {}
 
@@ -43,6 +57,7 @@ class MemoryEngine:
 
         Those of earlier calls stay as long as there is room beside them, the latest of them longest.
         """
+        memory = min(memory, memory_limit() // KEPT_SHARE)
         asked: dict[Marginal, None] = {}
         for marginal in dict.fromkeys(marginals):
             memory -= self._bytes(marginal)
@@ -66,53 +81,112 @@ class MemoryEngine:
         return tuple(self._kept[m] if m in self._kept else fresh[m] for m in marginals)
 
     def tally(self) -> tuple[npt.NDArray[Any], Counts]:
-        """Return the rows that occur, sorted, a row of codes each, and how often.
+        """Return the rows that occur, sorted, a row of codes each, and how often."""
+        found = [self._tally_block(block) for block in self._blocks()]
+        if len(found) == 1:
+            return found[0]
+        rows, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return self._tally_block({**dict(zip(self._domain, rows.T, strict=True)), FREQUENCY: counts})
+
+    def _tally_block(self, block: Codes) -> tuple[npt.NDArray[Any], Counts]:
+        """Return the rows that occur in a block, sorted, and how often.
 
         Rows are numbered column by column; numbers that would grow too long are replaced by their ranks.
         """
-        numbers, most = np.zeros(self._rows, dtype=np.int64), 1
-        for name, size in self._domain.items():
-            codes = self._codes[name]
+        own = [block[name] for name in self._domain]
+        numbers, most = np.zeros(len(own[0]), dtype=np.int64), 1
+        for codes, size in zip(own, self._domain.values(), strict=True):
             if codes.max(initial=0) >= size:
                 raise IndexError(kernels.OUTSIDE)
             if most * size > LONGEST:
                 numbers = np.unique(numbers, return_inverse=True)[1].reshape(-1)
-                most = self._rows
+                most = len(numbers)
             numbers = numbers * size + codes
             most *= size
         _, first, places = np.unique(numbers, return_index=True, return_inverse=True)
         counts: Counts = np.zeros(len(first), dtype=np.int64)
-        np.add.at(counts, places.reshape(-1), 1 if self._frequencies is None else self._frequencies)
+        np.add.at(counts, places.reshape(-1), block.get(FREQUENCY, 1))
         # Rows that stand for nobody do not occur.
         first, counts = first[counts > 0], counts[counts > 0]
         # As narrow as codes are: there may be as many different rows as rows.
-        rows = np.empty((len(first), len(self._domain)), dtype=np.result_type(*self._codes.values()))
-        for place, name in enumerate(self._domain):
-            rows[:, place] = self._codes[name][first]
+        rows = np.empty((len(first), len(own)), dtype=np.result_type(*own))
+        for place, codes in enumerate(own):
+            rows[:, place] = codes[first]
         return rows, counts
 
-    def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
-        columns = [[self._column(m, name) for name in m.clique] for m in marginals]
-        shapes = [m.shape(self._domain) for m in marginals]
-        if not kernels.compiled() or self._frequencies is not None:
-            return count_in_chunks(columns, shapes, rows=self._rows, frequencies=self._frequencies)
-        return [
-            kernels.count_columns(held, sizes=shape) if held else np.array(self._rows, dtype=np.int64)
-            for held, shape in zip(columns, shapes, strict=True)
-        ]
+    def _blocks(self) -> Iterator[Codes]:
+        """Yield the rows: those in memory at once, those of a file one block after the other."""
+        if isinstance(self._codes, dict):
+            yield self._codes
+            return
+        for block in self._codes.blocks():
+            yield block
+            if not self._codes.is_in_memory:
+                self._grouped.clear()
 
-    def _column(self, marginal: Marginal, name: str) -> npt.NDArray[Any]:
+    def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
+        shapes = [marginal.shape(self._domain) for marginal in marginals]
+        answers = [np.zeros(shape, dtype=np.int64) for shape in shapes]
+        if not marginals:
+            return answers
+        for block in self._blocks():
+            columns = [
+                [self._column(block, marginal, name) for name in marginal.clique] for marginal in marginals
+            ]
+            rows = len(next(iter(block.values()), ()))
+            if not kernels.compiled() or FREQUENCY in block:
+                frequencies = block.get(FREQUENCY)
+                found = count_in_chunks(columns, shapes, rows=rows, frequencies=frequencies)
+                for answer, counts in zip(answers, found, strict=True):
+                    answer += counts
+            else:
+                count_in_tiles(columns, answers, rows=rows)
+        return answers
+
+    def _column(self, block: Codes, marginal: Marginal, name: str) -> npt.NDArray[Any]:
         grouping = marginal.grouping(name)
         if grouping is None:
-            return self._codes[name]
+            return block[name]
         if grouping not in self._grouped:
             small = np.min_scalar_type(max(grouping.size - 1, 0))
             try:
-                self._grouped[grouping] = grouping.lookup.astype(small)[self._codes[name]]
+                self._grouped[grouping] = grouping.lookup.astype(small)[block[name]]
             except IndexError:
                 # NumPy's own words would tell the code.
                 raise IndexError(kernels.OUTSIDE) from None
         return self._grouped[grouping]
+
+
+def count_in_tiles(
+    columns: Sequence[Sequence[npt.NDArray[Any]]], answers: Sequence[Counts], *, rows: int
+) -> None:
+    """Add the rows of each marginal's columns to its answer, compiled: tile by tile, and on all cores if it is much.
+
+    Each core has marginals of its own and goes through all rows, so that no table is held twice.
+
+    >>> counts = np.zeros(2, np.int64)
+    >>> count_in_tiles([[np.array([0, 1, 1], np.uint8)]], [counts], rows=3)
+    >>> counts.tolist()
+    [1, 2]
+    """
+
+    def count(numbers: Sequence[int]) -> None:
+        for start in range(0, rows, TILE):
+            for number in numbers:
+                tile = [column[start : start + TILE] for column in columns[number]]
+                if tile:
+                    kernels.add_counts(tile, answers[number])
+                else:
+                    answers[number][...] += min(TILE, rows - start)
+
+    threads = count_cores() if rows * len(answers) >= MIN_SHARED_WORK else 1
+    shares = [range(first, len(answers), threads) for first in range(min(threads, len(answers)))]
+    if len(shares) == 1:
+        count(shares[0])
+        return
+    with ThreadPoolExecutor(len(shares)) as pool:
+        for done in [pool.submit(count, share) for share in shares]:
+            done.result()
 
 
 def count_in_chunks(

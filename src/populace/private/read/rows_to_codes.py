@@ -7,14 +7,15 @@ turn a field into a code.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from populace.core.array_types import Ints
 from populace.core.errors import DataError, ResourceError
+from populace.private.code_store import FREQUENCY, CodeStore
 from populace.private.read.csv_source import CsvSource
 from populace.private.read.file_signatures import PARQUET, is_like_value
 from populace.private.read.sources import FrameSource, ParquetSource, Source
@@ -73,32 +74,35 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
 
     Where the schema names an id, only the first `rows_per_unit` rows of each id stay and rows without an id go.
     """
-    return _read(source, schema, readers={})[0]
+    return dict(read_rows(source, schema, numbers=()).codes)
 
 
-def read_counted_codes(source: Source, schema: Schema) -> tuple[dict[str, Codes], Ints | None]:
-    """Read all rows once and return the codes of `read_codes`, and for how many units each row stands if not one."""
-    frequencies: list[Ints] = []
-    codes, _ = _read(source, schema, readers={}, frequencies=frequencies)
-    if schema.frequency is None:
-        return codes, None
-    return codes, np.concatenate([np.empty(0, dtype=np.int64), *frequencies])
+def read_counted_codes(source: Source, schema: Schema, store: CodeStore) -> CodeStore:
+    """Read all rows once into a store: the codes of `read_codes`, and for how many units each row stands if not one."""
+    codec = TableCodec(schema)
+    ids: list[Array] = []
+    store.clear()
+    with redact_row_errors("the data"):
+        for batch in source.batches(columns_to_read(schema)):
+            cells = {name: batch.column(name) for name in codec.input_columns}
+            coded: dict[str, npt.NDArray[Any]] = dict(codec.encode(cells, decimal=source.decimal))
+            if schema.frequency is not None:
+                coded[FREQUENCY] = read_frequencies(batch.column(schema.frequency), decimal=source.decimal)
+            store.append(coded)
+            if schema.unit.id is not None:
+                ids.append(cells_to_texts(batch.column(schema.unit.id)))
+        if schema.unit.id is None:
+            return store
+        return store.keep(select_first_rows(ids, rows=schema.unit.rows))
 
 
-def read_rows(source: Source, schema: Schema) -> SurveyRows:
-    """Read all rows once and return the codes of `read_codes` together with the numbers of the same rows."""
-    readers = {name: NumericValues(name, schema=schema) for name in numeric_column_names(schema)}
-    codes, numbers = _read(source, schema, readers=readers)
-    return SurveyRows(codes=codes, numbers=numbers)
+def read_rows(source: Source, schema: Schema, *, numbers: Collection[str] | None = None) -> SurveyRows:
+    """Read all rows once and return the codes of `read_codes` together with the numbers of the same rows.
 
-
-def _read(
-    source: Source,
-    schema: Schema,
-    *,
-    readers: Mapping[str, NumericValues],
-    frequencies: list[Ints] | None = None,
-) -> tuple[dict[str, Codes], dict[str, Floats]]:
+    They are those of all columns that have numbers, or of those named.
+    """
+    named = numeric_column_names(schema) if numbers is None else numbers
+    readers = {name: NumericValues(name, schema=schema) for name in named}
     codec = TableCodec(schema)
     parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
     number_parts: dict[str, list[Floats]] = {name: [] for name in readers}
@@ -111,14 +115,15 @@ def _read(
                 parts[name].append(codes)
             for name, reader in readers.items():
                 number_parts[name].append(reader(cells[name], codes=coded, decimal=source.decimal))
-            if schema.frequency is not None and frequencies is not None:
-                frequencies.append(read_frequencies(batch.column(schema.frequency), decimal=source.decimal))
             if schema.unit.id is not None:
                 ids.append(cells_to_texts(batch.column(schema.unit.id)))
         kept = select_first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
         found = {name: _concatenate(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
         empty = np.empty(0, dtype=np.float64)
-        return found, {name: np.concatenate([empty, *number_parts.pop(name)])[kept] for name in readers}
+        return SurveyRows(
+            codes=found,
+            numbers={name: np.concatenate([empty, *number_parts.pop(name)])[kept] for name in readers},
+        )
 
 
 def columns_to_read(schema: Schema) -> list[str]:

@@ -26,7 +26,7 @@ from populace.privacy.ledger.run_record import RunRecord
 from populace.release.bundle import Release
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.hierarchy.unit_files import check_noisy_counts, check_unit_tables, rewrite_unit_files
-from populace.release.linked_rows import read_tables, write_tables
+from populace.release.linked_rows import open_tables, write_tables
 from populace.release.manifest import (
     HIERARCHY_FILES,
     MANIFEST_FILE,
@@ -43,6 +43,7 @@ from populace.release.manifest import (
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import Statement, compute_statement
+from populace.release.streamed_table import StreamedTable, read_whole
 from populace.release.table_files import encode_table
 from populace.release.verify.checks import (
     CheckOutcome,
@@ -215,7 +216,7 @@ class _SyntheticContents(FolderContents):
         units = ReleasedHierarchy.of(self.measurements, self.model)
         if self.schema.linked is None:
             return (units,)
-        codes = encode_table(self.tables[0], schema=self.schema)
+        codes = encode_table(read_whole(self.tables[0]), schema=self.schema)
         return units, ReleasedHierarchy.of_members(self.measurements, codes)
 
     @property
@@ -253,10 +254,13 @@ class _SyntheticContents(FolderContents):
         )
 
     @cached_property
-    def tables(self) -> list[pa.Table]:
-        """The synthetic tables, read once."""
-        every = self.manifest.table_files
-        return [read_tables([self.folder / name for name in names], schema=self.schema) for names in every]
+    def tables(self) -> list[pa.Table | StreamedTable]:
+        """The synthetic tables, read once; very many rows are read block by block whenever they are looked at."""
+        rows, every = self.statement["total"]["rows"], self.manifest.table_files
+        return [
+            open_tables([self.folder / name for name in names], schema=self.schema, rows=rows)
+            for names in every
+        ]
 
     def check_parents(self) -> str:
         """Refuse parts that do not come from each other."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,13 @@ from populace.inference.model import Model
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.manifest import Manifest, list_versions
 from populace.release.row_selection import RowSelection
-from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic, draw_tables
+from populace.release.streamed_table import StreamedTable, iterate_blocks
+from populace.release.synthetic_rows import (
+    BLOCK_DRAWING_RULES,
+    DRAWING_RULES,
+    digest_arithmetic,
+    draw_tables,
+)
 from populace.release.table_files import count_column, count_units
 from populace.release.verify.checks import Inconclusive
 from populace.schema.codec.datetime_codec import parse_temporal
@@ -35,23 +42,20 @@ SHARE_TOLERANCE = 1e-4
 DECISIVE_VERSIONS = ("populace", "numpy", "python")
 
 
-def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model, rows: int) -> str:
+def check_rows(
+    tables: Sequence[pa.Table | StreamedTable], manifest: Manifest, *, schema: Schema, model: Model, rows: int
+) -> str:
     """Refuse tables of another size, with values outside the codebook, or with rows that break a rule."""
     _check_size(model, schema=schema)
     where = _parse_filter(manifest.selection, schema=schema, model=model)
     rules: Mapping[str, int] = {}
     for name, table in zip(list_tables(manifest), tables, strict=True):
-        if count_units(table, schema=schema) != rows:
+        found = 0
+        for block in iterate_blocks(table):
+            found += count_units(block, schema=schema)
+            rules = _check_block(block, name, schema=schema, where=where)
+        if found != rows:
             raise altered_error(f"{name} does not have the number of rows that the statement gives")
-        outside = find_column_outside(table, schema=schema)
-        if outside is not None:
-            raise altered_error(f"column {outside!r} of {name} holds values outside its codebook")
-        rules = TableCodec(schema).count_violations(table)
-        broken = next((text for text, count in rules.items() if count), None)
-        if broken is not None:
-            raise altered_error(f"rows of {name} break a rule of the codebook: {broken}")
-        if where is not None and not where.holds(table).all():
-            raise altered_error(f"rows of {name} are not where {where.text}")
     kept = f" and keep its {len(rules)} rules" if rules else ""
     some = f", all where {where.text}" if where is not None else ""
     number = f"{manifest.implicates} tables of " if manifest.implicates > 1 else ""
@@ -61,21 +65,38 @@ def check_rows(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, mo
     return f"{number}{rows} rows, all within the codebook{kept}{some}"
 
 
-def check_redrawn(tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model) -> str:
+def _check_block(block: pa.Table, name: str, *, schema: Schema, where: RowFilter | None) -> Mapping[str, int]:
+    """Refuse rows with values outside the codebook, or that break a rule; return the rules."""
+    outside = find_column_outside(block, schema=schema)
+    if outside is not None:
+        raise altered_error(f"column {outside!r} of {name} holds values outside its codebook")
+    rules = TableCodec(schema).count_violations(block)
+    broken = next((text for text, count in rules.items() if count), None)
+    if broken is not None:
+        raise altered_error(f"rows of {name} break a rule of the codebook: {broken}")
+    if where is not None and not where.holds(block).all():
+        raise altered_error(f"rows of {name} are not where {where.text}")
+    return rules
+
+
+def check_redrawn(
+    tables: Sequence[pa.Table | StreamedTable], manifest: Manifest, *, schema: Schema, model: Model
+) -> str:
     """Draw the rows again from the model and the seed, and compare them.
 
     Other rows are a failure where everything that decides about them is as it was, and otherwise unknown: a field
     that names another version cannot turn them into the rows that the model gives.
     """
+    rules = BLOCK_DRAWING_RULES if isinstance(tables[0], StreamedTable) else DRAWING_RULES
     differing = next(_find_differing(tables, manifest, schema=schema, model=model), None)
     if differing is None:
-        if manifest.number == 1 or manifest.drawing in range(1, DRAWING_RULES + 1):
+        if manifest.number == 1 or manifest.drawing in range(1, BLOCK_DRAWING_RULES + 1):
             return "model and seed give the same rows again"
         # Equal rows do not make known what the manifest says of them.
         raise Inconclusive(
-            f"drawn by rules {manifest.drawing or 'unknown'}, and this version knows those up to {DRAWING_RULES}"
+            f"drawn by rules {manifest.drawing or 'unknown'}, and this version knows those up to {BLOCK_DRAWING_RULES}"
         )
-    if others := describe_differences(manifest):
+    if others := describe_differences(manifest, drawing=rules):
         raise Inconclusive(
             f"not redrawn: {differing} was made with {others}, and here model and seed give other rows"
         )
@@ -91,8 +112,11 @@ def check_integer_tables(released: ReleasedHierarchy, manifest: Manifest) -> str
     raise altered_error("the model does not hold the integer tables that the measurements give")
 
 
-def describe_differences(manifest: Manifest) -> str:
-    """Return in words what decided about the numbers of a release, where it is not what is here today."""
+def describe_differences(manifest: Manifest, *, drawing: int | None = None) -> str:
+    """Return in words what decided about the numbers of a release, where it is not what is here today.
+
+    `drawing` are the rules by which rows are drawn here, if it is known how many there are.
+    """
     mine = list_versions()
     drawn_again = [
         f"{name} {manifest.versions[name]!r} instead of {mine[name]!r}"
@@ -101,15 +125,16 @@ def describe_differences(manifest: Manifest) -> str:
     ]
     if manifest.rowless:
         return "; ".join(drawn_again)
-    if manifest.drawing != DRAWING_RULES:
-        drawn_again.append(f"drawing rules {manifest.drawing or 'unknown'} instead of {DRAWING_RULES}")
+    known = range(DRAWING_RULES, BLOCK_DRAWING_RULES + 1) if drawing is None else [drawing]
+    if manifest.drawing not in known:
+        drawn_again.append(f"drawing rules {manifest.drawing or 'unknown'} instead of {known[-1]}")
     if manifest.arithmetic != digest_arithmetic():
         drawn_again.append("another processor, or another number of threads")
     return "; ".join(drawn_again)
 
 
 def _find_differing(
-    tables: list[pa.Table], manifest: Manifest, *, schema: Schema, model: Model
+    tables: Sequence[pa.Table | StreamedTable], manifest: Manifest, *, schema: Schema, model: Model
 ) -> Iterator[str]:
     """Yield the names of tables that are not what model and seed give."""
     given: ConditionalModel | None = None
@@ -119,7 +144,9 @@ def _find_differing(
     rows = tables[0].num_rows
     drawn = draw_tables(schema, model, given=given, rows=rows, implicates=len(tables), seed=manifest.seed)
     for name, table, again in zip(list_tables(manifest), tables, drawn, strict=True):
-        if not again.table.equals(table):
+        redrawn = again if isinstance(again, StreamedTable) else again.table
+        blocks = zip_longest(iterate_blocks(redrawn), iterate_blocks(table))
+        if not all(one is not None and other is not None and one.equals(other) for one, other in blocks):
             yield name
 
 

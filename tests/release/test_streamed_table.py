@@ -1,0 +1,89 @@
+"""A release of more rows than one block: written, loaded, reported and verified without ever being whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import populace as pp
+from populace.inference.model import Model
+from populace.release import synthetic_rows, table_files
+from populace.release.streamed_table import StreamedTable
+from populace.release.verify.checks import CheckOutcome
+from populace.sampling import row_blocks
+from populace.schema.schema import Schema
+
+SCHEMA = Schema.parse(
+    """
+[columns.age]
+kind = "integer"
+min = 0
+max = 99
+width = 10
+[columns.sex]
+kind = "categorical"
+values = ["f", "m"]
+other = "f"
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (row_blocks, synthetic_rows, table_files):
+        monkeypatch.setattr(module, "MAX_BLOCK_ROWS", 300)
+    monkeypatch.setattr(row_blocks, "MIN_BLOCK_ROWS", 300)
+    monkeypatch.setattr(row_blocks, "MAX_COPIES", 2)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    people = pa.table({"age": [3, 47, 81, 20] * 400, "sex": ["f", "m", "m", "f"] * 400})
+    measured = pp.measure(
+        people, schema=SCHEMA, epsilon=1, delta="1e-9", dataset="people", ledger=tmp_path / "l.db"
+    )
+    return pp.fit(measured)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("where", [None, "age >= 40"])
+def test_a_streamed_release_is_verified(model: Model, tmp_path: Path, kind: str, where: str | None) -> None:
+    release = pp.generate(model, rows=1001, seed=4, where=where, like=f"x.{kind}")
+    assert isinstance(release.synthetic, StreamedTable)
+    assert release.table.num_rows == release.statement["total"]["rows"] == 1001
+    release.save(tmp_path / "out")
+    assert pp.Release.load(tmp_path / "out").table.equals(release.table)
+    if where is None:
+        assert len(release.compared_codes["age"]) <= 300
+    verdict = pp.verify(tmp_path / "out")
+    assert verdict.verified, verdict
+    assert "1001 synthetic rows" in repr(release)
+    assert release._repr_html_()
+
+
+def test_other_rows_are_found(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pp.generate(model, rows=1001, seed=4, like="x.parquet").save(tmp_path / "out", report=False)
+    assert pq.ParquetFile(tmp_path / "out" / "synthetic.parquet").num_row_groups == 4
+    from populace.release.verify import verify_rows
+
+    real = verify_rows.draw_tables
+    monkeypatch.setattr(verify_rows, "draw_tables", lambda *a, **k: real(*a, **{**k, "seed": k["seed"] + 1}))
+    verdict = pp.verify(tmp_path / "out")
+    assert {each.name: each.outcome for each in verdict.checks}["redrawn"] is CheckOutcome.FAILED
+
+
+def test_implicates_differ_and_the_first_stays(model: Model) -> None:
+    one = pp.generate(model, rows=700, seed=4).table
+    first, second = pp.generate(model, rows=700, seed=4, implicates=2).tables
+    assert first.equals(one)
+    assert not second.equals(one)
+
+
+def test_memory_allows_no_whole_table(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = pp.generate(model, rows=700, seed=4)
+    monkeypatch.setattr("populace.core.untrusted_files.memory_limit", lambda: 100)
+    with pytest.raises(pp.PopulaceError, match="does not fit in memory"):
+        release.table  # noqa: B018
