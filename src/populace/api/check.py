@@ -21,6 +21,7 @@ from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
 from populace.private.dry_run import EmptyTableOracle
 from populace.private.private_table import PrivateTable
+from populace.private.read.databases.open_database import open_snapshot
 from populace.release.bundle import Release
 from populace.release.checks_bundle import Checks
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file
@@ -97,7 +98,7 @@ def check_request(
     plan, digest = plan_checks(request, release=release, claims=claims)
     answer_claims(EmptyTableOracle(schema=request.schema), plan=plan)
     note = find_unknown_run(request.ledger, release)
-    table = PrivateTable.of(request.data, schema=request.schema)
+    table = PrivateTable.of(open_snapshot(request.data), schema=request.schema)
     run, source = reserve(request, delta=request.delta, plan=Adaptivity.FIXED)
     (progress or silent)("adding up", 0.0)
     oracle = SurveyRecorder(Barrier(table, run=run, noise=source))

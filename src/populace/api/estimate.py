@@ -18,6 +18,7 @@ from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
 from populace.private.dry_run import check_answerable
 from populace.private.private_table import PrivateTable
+from populace.private.read.databases.open_database import open_snapshot
 from populace.release.estimates_bundle import Estimates
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.hints import quote_names
@@ -111,7 +112,7 @@ def estimate_request(
     check_capacity(schema, numbers=len(numeric_column_names(schema)))
     plan = QueryPlan.of(design, queries, budget=Budget.of(request.epsilon, request.delta, unit=schema.unit))
     check_answerable(plan)
-    table = PrivateTable.of(request.data, schema=schema)
+    table = PrivateTable.of(open_snapshot(request.data), schema=schema)
     run, source = reserve(
         request,
         delta=request.delta,

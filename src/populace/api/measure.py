@@ -35,6 +35,7 @@ from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
 from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
+from populace.private.read.databases.open_database import open_snapshot
 from populace.release.table_files import find_frame_library, table_format_like
 from populace.schema.columns.unknown_columns import UnknownBins
 from populace.schema.linked.linked_tables import refuse_linked
@@ -104,11 +105,12 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     budget = Budget.of(request.epsilon, delta - aside, unit=schema.unit)
     check_noise_fits(method, workload, domain=seen.domain, budget=budget)
     preload_inference(method, rules=seen.rules)
+    data = open_snapshot(data)
     table = PrivateTable.of(data, schema=seen)
     known = None if request.public is None else read_public(request.public, schema=seen)
     context = RunContext(
-        library=find_frame_library(data),
-        table_format=str(table_format_like(data)),
+        library=find_frame_library(request.data),
+        table_format=str(table_format_like(request.data)),
         ledger=request.ledger.absolute(),
     )
     run, source = reserve(

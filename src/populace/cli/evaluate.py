@@ -9,11 +9,12 @@ from typing import Any
 from populace.cli import options
 from populace.cli.command import Bundle, Option, command
 from populace.cli.console import emit, emit_json, progress, say
+from populace.core.table_address import TableAddress
 
 REAL = Option(
     "REAL",
-    "The real table: a CSV or Parquet file. Its rows are read without protection.",
-    Path,
+    f"The real table: {options.TABLE_FORMS}. Its rows are read without protection.",
+    options.parse_table,
     required=True,
 )
 SYNTHETIC = Option(
@@ -47,7 +48,9 @@ ROLES = Bundle("roles", (WEIGHTS, AREA, SUBGROUP, INCOME, GENDER, CLAIMS), dict)
 
 
 @command(REAL, SYNTHETIC, SCHEMA, options.OUT, ROLES, options.JSON)
-def evaluate(real: Path, synthetic: Path, schema: Path, out: Path, roles: dict[str, Any], json: bool) -> None:
+def evaluate(
+    real: Path | TableAddress, synthetic: Path, schema: Path, out: Path, roles: dict[str, Any], json: bool
+) -> None:
     """Score a synthetic file against the real one, whichever tool made it. The result is INTERNAL.
 
     The folder gets scores.json, every score with its interval and direction, and evaluation.html, the worst columns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from populace.cli.command import Bundle, Option
 from populace.core.errors import UsageError
+from populace.core.table_address import FORMS, TableAddress, parse_address
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
 
 DEFAULT_LEDGER = "~/.local/state/populace/ledger.db"
 MAX_SEED = 2**64 - 1
+# A table by its name, and not an address with options.
+_NAMED = re.compile(r"(?!postgres(ql)?:)[^=]*=")
 Parsed = TypeVar("Parsed")
 
 
@@ -54,10 +58,16 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
-DATA = Option("DATA", "The private table: a CSV or Parquet file.", Path, required=True)
+def parse_table(text: str) -> Path | TableAddress:
+    """Return the path of a file, or the address of a table in a database."""
+    return parse_address(text) or Path(text)
+
+
+TABLE_FORMS = f"a CSV or Parquet file, or a table of a database ({FORMS})"
+DATA = Option("DATA", f"The private table: {TABLE_FORMS}.", parse_table, required=True)
 TABLES = Option(
     "DATA",
-    "The private table: a CSV or Parquet file. Of linked tables both, by name: household=FILE person=FILE.",
+    f"The private table: {TABLE_FORMS}. Of linked tables both, by name: household=FILE person=FILE.",
     required=True,
     repeated=True,
 )
@@ -134,17 +144,17 @@ def build_run_request(values: Mapping[str, Any]) -> RunRequest:
     return RunRequest.of(**{**values, "data": parse_tables(values["data"])})
 
 
-def parse_tables(given: Sequence[str]) -> Path | dict[str, Path]:
-    """Return the file of a table, or the files of linked tables by name.
+def parse_tables(given: Sequence[str]) -> Path | TableAddress | dict[str, Path | TableAddress]:
+    """Return the file or address of a table, or those of linked tables by name.
 
     >>> parse_tables(["people.csv"]), sorted(parse_tables(["household=h.csv", "person=p.csv"]))
     (PosixPath('people.csv'), ['household', 'person'])
     """
     parts = [each.partition("=") for each in given]
-    # A file whose name has a sign of equality is one table.
-    if len(given) == 1 and (not parts[0][1] or Path(given[0]).exists()):
-        return Path(given[0])
-    named = {name: Path(path) for name, _, path in parts if name and path}
+    # A file or address that has a sign of equality is one table.
+    if len(given) == 1 and (not _NAMED.match(given[0]) or Path(given[0]).exists()):
+        return parse_table(given[0])
+    named = {name: parse_table(path) for name, _, path in parts if name and path}
     if len(named) < len(given):
         raise UsageError(
             f"{len(given)} tables are given, and not each by a name of its own.",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,7 +114,7 @@ def read_row_pair(real: Any, synthetic: Any, *, schema: Schema, weights: str | N
 
 
 def _read(data: Any, schema: Schema, *, weights: str | None, what: str, needed: bool) -> ComparedRows:
-    source = open_source(Path(data) if isinstance(data, str) else data)
+    source = open_source(data)
     try:
         check_header(source, schema)
     except DataError as refusal:
