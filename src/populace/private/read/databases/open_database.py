@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +59,11 @@ def _open_duckdb(address: TableAddress) -> Any:
 def _open_spark(address: TableAddress) -> Any:
     """Return a table of Spark's catalogue as a frame of the session that there is, or of a new one."""
     sql = require_library("pyspark.sql", extra="spark")
+    # Workers on this machine run the Python that runs this.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = sql.SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    # Spark's own words about a failure quote cells.
+    session.sparkContext.setLogLevel("OFF")
     try:
         return session.table(".".join("`" + name.replace("`", "``") + "`" for name in address.names))
     except PopulaceError:

@@ -100,15 +100,23 @@ class PostgresSource:
 
     def _query(self, columns: Sequence[str]) -> str:
         cells = [f"{self._expression(name)} AS {_quote(name)}" for name in columns]
-        query = f"SELECT {', '.join(cells)} FROM {self._address.quoted}"
+        query = f"SELECT {', '.join(cells)} FROM {self._address.quoted} AS source"
         if self._key is None:
             return query
-        # By bytes: other collations call texts equal that are not.
-        order = [f'({_quote(name)})::text COLLATE "C"' for name in dict.fromkeys([self._key, *columns])]
+        order = [f"{self._sort_key(name)} NULLS FIRST" for name in dict.fromkeys([self._key, *columns])]
         return f"{query} ORDER BY {', '.join(order)}"
 
+    def _sort_key(self, name: str) -> str:
+        """Return what rows are ordered by: numbers and dates as such, texts by their bytes.
+
+        Other collations call texts equal that are not.
+        """
+        if self._types[name].name in (*_PLAIN, *_CALENDAR, "numeric"):
+            return _source_cell(name)
+        return f'{_source_cell(name)}::text COLLATE "C"'
+
     def _expression(self, name: str) -> str:
-        cell, kind = _quote(name), self._types[name].name
+        cell, kind = _source_cell(name), self._types[name].name
         if kind in _PLAIN:
             return cell
         if kind in _CALENDAR:
@@ -172,6 +180,11 @@ def _redact_connection(address: TableAddress) -> Iterator[None]:
             f"{address.title} cannot be reached: there is no such server or database, or it lets this user not in.",
             hint="check the address, PGUSER, and PGPASSWORD or the password file; `psql` takes the same",
         ) from None
+
+
+def _source_cell(name: str) -> str:
+    # With its table: ORDER BY would take a bare name for what was selected under it.
+    return f"source.{_quote(name)}"
 
 
 def _quote(name: str) -> str:

@@ -1,0 +1,107 @@
+"""Rows are counted alike wherever they lie: one suite over every back end."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import populace as pp
+from populace.core.errors import DataError
+from populace.core.marginals import Marginal
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.private_table import PrivateTable
+from tests.engines.awkward_table import (
+    LEARNT_SCHEMA,
+    SCHEMA,
+    UNIT_SCHEMA,
+    make_awkward_table,
+    make_towns,
+    make_visits,
+)
+from tests.engines.backends import Load
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def count_pairs(data: Any, schema: pp.Schema) -> dict[tuple[str, ...], list[int]]:
+    pairs = [Marginal(pair) for pair in combinations(schema.domain, 2)]
+    counts = PrivateTable.of(data, schema=schema).engine().counts(pairs)
+    return {pair.clique: found.ravel().tolist() for pair, found in zip(pairs, counts, strict=True)}
+
+
+def test_every_pair_has_the_counts_of_memory(load: Load) -> None:
+    table = make_awkward_table()
+    assert count_pairs(load(table), SCHEMA) == count_pairs(table, SCHEMA)
+
+
+def test_whole_rows_and_their_numbers_are_those_of_memory(load: Load) -> None:
+    table = make_awkward_table()
+    held, expected = (PrivateTable.of(data, schema=SCHEMA) for data in (load(table), table))
+    for one, other in zip(held.engine().tally(), expected.engine().tally(), strict=True):
+        assert one.tolist() == other.tolist()
+    first, second = (_sort_rows(each.survey_rows()) for each in (held, expected))
+    assert np.array_equal(first, second, equal_nan=True)
+
+
+def _sort_rows(rows: Any) -> np.ndarray:
+    whole = np.column_stack([*rows.codes.values(), *rows.numbers.values()]).astype(np.float64)
+    return whole[np.lexsort(whole.T)]
+
+
+def test_no_rows_are_a_table(load: Load) -> None:
+    table = make_awkward_table().slice(0, 0)
+    assert count_pairs(load(table), SCHEMA) == count_pairs(table, SCHEMA)
+
+
+def test_what_a_unit_keeps_does_not_follow_from_the_order_of_rows(
+    load: Load, request: pytest.FixtureRequest
+) -> None:
+    visits = make_visits()
+    ordered = pl.from_arrow(visits).sort("person", "place", "length").to_arrow()
+    if "arrow" in request.node.name:
+        visits = ordered
+    expected = count_pairs(ordered, UNIT_SCHEMA)
+    assert count_pairs(load(visits), UNIT_SCHEMA) == expected
+    if "arrow" not in request.node.name:
+        assert count_pairs(load(visits.take(list(range(399, -1, -1)))), UNIT_SCHEMA) == expected
+
+
+def test_measurements_under_rehearsal_noise_are_those_of_memory(load: Load, tmp_path: Path) -> None:
+    """Domains are learnt in rounds that read the table anew."""
+    found = []
+    for number, data in enumerate((make_towns(), load(make_towns()))):
+        ledger = tmp_path / f"{number}.db"
+        noise = ExactNoise(RehearsalEntropy(7))
+        asked: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "ledger": ledger, "noise": noise}
+        found.append(pp.measure(data, schema=LEARNT_SCHEMA, **asked))
+        (run,) = pp.Ledger.open(ledger).runs("towns")
+        assert run.finished
+    first, second = found
+    assert first.schema == second.schema
+    texts = [[(str(m.marginal), m.counts.tolist()) for m in each.items] for each in found]
+    assert texts[0] == texts[1]
+
+
+def test_what_cannot_be_read_is_refused_alike(load: Load, tmp_path: Path) -> None:
+    people = pa.table({"age": [1, 2], "job": [["a"], ["b"]], "code": ["1", "2"]})
+    data = load(people)
+    texts = []
+    for columns in (
+        '[columns.height]\nkind = "integer"\nmin = 0\nmax = 9\n',
+        '[columns.job]\nkind = "categorical"\nvalues = ["a"]\n',
+    ):
+        for each in (people, data):
+            ledger = tmp_path / "ledger.db"
+            with pytest.raises(DataError) as refusal:
+                pp.synthesize(each, schema=pp.Schema.parse(columns), epsilon=1, delta=0, ledger=ledger)
+            texts.append(str(refusal.value))
+            assert not ledger.exists()
+    assert texts[0] == texts[1]
+    assert texts[2] == texts[3]
