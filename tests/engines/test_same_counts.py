@@ -14,9 +14,11 @@ import pytest
 import populace as pp
 from populace.core.errors import DataError
 from populace.core.marginals import Marginal
+from populace.core.run_state import run_state
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
+from populace.private.read.databases.open_database import open_snapshot
 from tests.engines.awkward_table import (
     LEARNT_SCHEMA,
     SCHEMA,
@@ -32,7 +34,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 def count_pairs(data: Any, schema: pp.Schema) -> dict[tuple[str, ...], list[int]]:
     pairs = [Marginal(pair) for pair in combinations(schema.domain, 2)]
-    counts = PrivateTable.of(data, schema=schema).engine().counts(pairs)
+    with run_state():
+        counts = PrivateTable.of(open_snapshot(data), schema=schema).engine().counts(pairs)
     return {pair.clique: found.ravel().tolist() for pair, found in zip(pairs, counts, strict=True)}
 
 
@@ -43,10 +46,12 @@ def test_every_pair_has_the_counts_of_memory(load: Load) -> None:
 
 def test_whole_rows_and_their_numbers_are_those_of_memory(load: Load) -> None:
     table = make_awkward_table()
-    held, expected = (PrivateTable.of(data, schema=SCHEMA) for data in (load(table), table))
-    for one, other in zip(held.engine().tally(), expected.engine().tally(), strict=True):
-        assert one.tolist() == other.tolist()
-    first, second = (_sort_rows(each.survey_rows()) for each in (held, expected))
+    with run_state():
+        held = PrivateTable.of(open_snapshot(load(table)), schema=SCHEMA)
+        expected = PrivateTable.of(table, schema=SCHEMA)
+        for one, other in zip(held.engine().tally(), expected.engine().tally(), strict=True):
+            assert one.tolist() == other.tolist()
+        first, second = (_sort_rows(each.survey_rows()) for each in (held, expected))
     assert np.array_equal(first, second, equal_nan=True)
 
 

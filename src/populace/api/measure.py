@@ -139,5 +139,6 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
         known = None if request.public is None else read_public(request.public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
     transcript.final = method.measure(oracle, workload, progress)
+    current_state().opened.close()
     run.finish(returned=run.record().compute_unneeded() if method.fixed_plan else None)
     return transcript.measurements()

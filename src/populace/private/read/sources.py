@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from datetime import date
 from pathlib import Path
@@ -76,8 +76,11 @@ class FrameSource:
     kind: Literal["frame"] = "frame"
     decimal = "."
 
-    def __init__(self, data: Any, *, title: str = "the frame") -> None:
+    def __init__(
+        self, data: Any, *, title: str = "the frame", close: Callable[[], None] = lambda: None
+    ) -> None:
         self._title = title
+        self.close = close
         self._key: str | None = None
         # Files need nothing of it.
         import narwhals as nw

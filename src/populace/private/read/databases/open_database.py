@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from populace.core.errors import DataError, PopulaceError
+from populace.core.run_state import current_state
 from populace.core.table_address import TableAddress, parse_address
 from populace.private.read.databases.missing_library import require_library
 from populace.private.read.databases.postgres_source import PostgresSource
@@ -25,23 +26,32 @@ class OpenTable:
 
 
 def open_snapshot(data: Any) -> Any:
-    """Return data with its tables of databases opened, so that all who read it in a run see one snapshot of each."""
+    """Return data with its tables of databases opened: all who read them in a run see one snapshot of each.
+
+    They are closed when the run ends, or when its state says so.
+    """
     if isinstance(data, Mapping):
         return {name: open_snapshot(each) for name, each in data.items()}
     address = data if isinstance(data, TableAddress) else parse_address(data)
-    return data if address is None else OpenTable(open_database(address))
+    if address is None:
+        return data
+    source = open_database(address)
+    current_state().opened.callback(source.close)
+    return OpenTable(source)
 
 
-def open_database(address: TableAddress) -> Source:
+def open_database(address: TableAddress) -> PostgresSource | FrameSource:
     """Look at the columns of a table; no row is read."""
     if address.kind == "postgresql":
         return PostgresSource(address)
     with redact_open_errors(address.title):
-        table = _open_duckdb(address) if address.kind == "duckdb" else _open_spark(address)
-    return FrameSource(table, title=address.title)
+        if address.kind == "spark":
+            return FrameSource(_open_spark(address), title=address.title)
+        table, close = _open_duckdb(address)
+        return FrameSource(table, title=address.title, close=close)
 
 
-def _open_duckdb(address: TableAddress) -> Any:
+def _open_duckdb(address: TableAddress) -> tuple[Any, Callable[[], None]]:
     """Return a table of a DuckDB file as a relation, in a transaction of a connection that can only read."""
     duckdb = require_library("duckdb", extra="duckdb")
     if not Path(address.location).is_file():
@@ -51,8 +61,9 @@ def _open_duckdb(address: TableAddress) -> Any:
     connection.execute("SET enable_progress_bar = false")
     connection.execute("BEGIN TRANSACTION")
     try:
-        return connection.sql(f"FROM {address.quoted}")
+        return connection.sql(f"FROM {address.quoted}"), connection.close
     except duckdb.CatalogException:
+        connection.close()
         raise _no_table_error(address) from None
 
 

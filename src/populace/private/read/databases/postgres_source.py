@@ -6,9 +6,8 @@ truth values, dates and times as they are, all else as the text that the databas
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -80,6 +79,11 @@ class PostgresSource:
                 hint="check the name, to the letter, and the schema before it: …::SCHEMA.TABLE",
             )
         self.names = tuple(self._types)
+
+    def close(self) -> None:
+        """End the transaction: its snapshot, and the locks that it holds."""
+        with suppress(Exception):
+            self._connection.close()
 
     def sort_by_unit(self, key: str) -> PostgresSource:
         """Return the same table, its rows ordered by a key and by all that they hold."""
@@ -154,7 +158,6 @@ def _format_decimals(cells: Array) -> Array:
 def _connect(address: TableAddress) -> Any:
     dbapi = require_library("adbc_driver_postgresql.dbapi", extra="postgres")
     connection = dbapi.connect(address.location)
-    weakref.finalize(connection, connection.close)
     with connection.cursor() as cursor:
         for setting in _SETTINGS:
             cursor.execute(setting)
