@@ -103,11 +103,10 @@ def _split_names(text: str) -> tuple[str, ...]:
     names, place = [], 0
     while found := _NAME.match(text, place):
         names.append(found[2] or found[1].replace('""', '"'))
-        place = found.end()
-        if text[place : place + 1] != ".":
+        place = found.end() + 1
+        if text[place - 1 : place] != ".":
             break
-        place += 1
-    if not names or place != len(text) or "\0" in text:
+    if not names or place != len(text) + 1 or "\0" in text:
         raise UsageError("the address does not end in the name of a table.", hint=f"write {FORMS}")
     return tuple(names)
 

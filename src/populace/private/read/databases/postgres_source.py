@@ -33,6 +33,7 @@ _UTF8 = "UTF8"
 _CODECS = {"UHC": "cp949", "SJIS": "cp932", "WIN866": "cp866", "WIN874": "cp874", "MULE_INTERNAL": "latin-1"}
 _SETTINGS = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    "SET LOCAL client_encoding = 'UTF8'",
     "SET LOCAL TimeZone = 'UTC'",
     "SET LOCAL DateStyle = 'ISO'",
     "SET LOCAL extra_float_digits = 1",
