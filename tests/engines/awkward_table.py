@@ -129,7 +129,7 @@ max = 120
 def make_visits() -> pa.Table:
     """Return rows of units, many of them with more rows than they may keep, some without an id."""
     people = [None if row % 11 == 0 else f"p{row * row % 17}" for row in range(400)]
-    places = ["work", "home", "shop", "home", "bar"]
+    places = ["work", "home", "shop", "home", "yard"]
     return pa.table(
         {
             "place": [places[row * 7 % 5] for row in range(400)],

@@ -146,7 +146,10 @@ def start_spark() -> Any:
 
 def _load_spark(table: pa.Table, *, registered: bool) -> Any:
     session = start_spark()
-    frame = session.createDataFrame(table).repartition(3)
+    frame = session.createDataFrame(table)
+    # Arrow's moments without a zone become those of the session's zone.
+    naive = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    frame = frame.withColumns({name: frame[name].cast("timestamp_ntz") for name in naive}).repartition(3)
     if not registered:
         return frame
     frame.createOrReplaceTempView("people")

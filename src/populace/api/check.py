@@ -13,6 +13,7 @@ from populace.api.reservation import reserve
 from populace.core.errors import LedgerError, ReleaseError, UsageError
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
+from populace.core.table_address import refuse_push_down
 from populace.core.untrusted_files import read_object
 from populace.privacy.accounting.budget import Budget, Number
 from populace.privacy.ledger.ledger import Ledger
@@ -139,6 +140,7 @@ def plan_checks(
         what="claims are about one",
         hint="give a schema of that table alone; with an id and rows_per_unit it can use the same account",
     )
+    refuse_push_down(request.data, what="claims are checked against the rows")
     check_estimable(schema)
     if not isinstance(claims, Claims | str | Path):
         raise UsageError(

@@ -12,6 +12,7 @@ from populace.api.reservation import reserve
 from populace.core.errors import SchemaError, UsageError
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
+from populace.core.table_address import refuse_push_down
 from populace.privacy.accounting.budget import Budget, Number
 from populace.privacy.ledger.run_record import Adaptivity
 from populace.private.barrier import Barrier
@@ -95,6 +96,7 @@ def estimate_request(
         what="estimates are made of one",
         hint="give a schema of that table alone; with an id and rows_per_unit it can use the same account",
     )
+    refuse_push_down(request.data, what="estimates need the rows")
     check_estimable(schema)
     for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
         if not isinstance(given, kind | str | Path):

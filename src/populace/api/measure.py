@@ -9,6 +9,7 @@ from populace.api.request import RunRequest, list_private_datasets
 from populace.api.reservation import reserve
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
+from populace.core.table_address import refuse_push_down
 from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements, RunContext
@@ -37,7 +38,7 @@ from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
 from populace.private.read.databases.open_database import open_snapshot
 from populace.release.table_files import find_frame_library, table_format_like
-from populace.schema.columns.unknown_columns import UnknownBins
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
@@ -92,6 +93,10 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     check_method(method, schema, epsilon=request.epsilon, delta=delta)
     keys = discovery_delta_share(schema, delta=delta)
     check_capacity(largest_schema(schema))
+    if schema.linked is not None:
+        refuse_push_down(data, what="linked tables are joined here")
+    if any(isinstance(column, UnknownValues) for column in schema.columns.values()):
+        refuse_push_down(data, what="values are learnt from the texts of cells")
     grids = build_grids(schema)
     # Columns of unknown bins have the finest bins that learning looks at.
     open_bins = {name: grid for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}

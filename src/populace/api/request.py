@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from populace.core.errors import UsageError
-from populace.core.table_address import TableAddress, parse_tables
+from populace.core.table_address import PushDown, TableAddress, parse_tables
 from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
@@ -135,6 +135,8 @@ def default_dataset(data: Any) -> str:
     if isinstance(data, Mapping):
         # Linked tables: that of the units is named first.
         return default_dataset(next(iter(data.values()), None))
+    if isinstance(data, PushDown):
+        return default_dataset(data.data)
     if isinstance(data, TableAddress):
         return data.table
     if not isinstance(data, (str, Path)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from populace.cli.command import Bundle, Option
 from populace.core.errors import UsageError
-from populace.core.table_address import FORMS, TableAddress, parse_address
+from populace.core.table_address import FORMS, PushDown, TableAddress, parse_address
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
@@ -70,6 +70,10 @@ TABLES = Option(
     f"The private table: {TABLE_FORMS}. Of linked tables both, by name: household=FILE person=FILE.",
     required=True,
     repeated=True,
+)
+PUSH_DOWN = Option(
+    "--push-down",
+    "Count rows where they are, on the Spark cluster, and bring only counts here. Its workers need populace.",
 )
 SCHEMA = Option("--schema FILE", "A schema.toml, or a domain.json (column → size).", Path, required=True)
 EPSILON = Option("--epsilon E", "The privacy loss to allow, such as 1, 0.5 or 1/3.", required=True)
@@ -141,7 +145,9 @@ def build_run_request(values: Mapping[str, Any]) -> RunRequest:
     """Return what a run is asked for."""
     from populace.api.request import RunRequest
 
-    return RunRequest.of(**{**values, "data": parse_tables(values["data"])})
+    given = dict(values)
+    tables = parse_tables(given.pop("data"))
+    return RunRequest.of(data=PushDown(tables) if given.pop("push_down") else tables, **given)
 
 
 def parse_tables(given: Sequence[str]) -> Path | TableAddress | dict[str, Path | TableAddress]:
@@ -172,7 +178,7 @@ def build_row_request(values: Mapping[str, Any]) -> RowRequest:
 
 RUN_REQUEST = Bundle(
     "request",
-    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET),
+    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET, PUSH_DOWN),
     build_run_request,
 )
 ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

@@ -51,6 +51,17 @@ class TableAddress:
         return ".".join('"' + name.replace('"', '""') + '"' for name in self.names)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PushDown:
+    """A table whose rows may not leave the place where they are: they are counted there, and only counts come here.
+
+    >>> PushDown("spark:people")
+    PushDown()
+    """
+
+    data: Any = field(repr=False)
+
+
 def parse_address(data: Any) -> TableAddress | None:
     """Return the address that a text or a path is; None where it is the path of a file, or no text.
 
@@ -82,7 +93,19 @@ def parse_tables(data: Any) -> Any:
     """Return data with addresses in place of texts that are such; of linked tables, each by its name."""
     if isinstance(data, Mapping):
         return {name: parse_tables(each) for name, each in data.items()}
+    if isinstance(data, PushDown):
+        return PushDown(parse_tables(data.data))
     return parse_address(data) or data
+
+
+def refuse_push_down(data: Any, *, what: str) -> None:
+    """Refuse, before anything is spent, what cannot be done where the rows are."""
+    tables = data.values() if isinstance(data, Mapping) else (data,)
+    if any(isinstance(each, PushDown) for each in tables):
+        raise UsageError(
+            f"rows are to be counted where they are, and {what}.",
+            hint="let them be read: leave --push-down out",
+        )
 
 
 def _split_table(text: str) -> tuple[str, tuple[str, ...]]:

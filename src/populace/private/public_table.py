@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.core.errors import DataError, UsageError
-from populace.core.table_address import TableAddress, parse_address
+from populace.core.table_address import PushDown, TableAddress, parse_address
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.ledger.account import normalize_name
 from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source, read_codes
@@ -30,6 +30,7 @@ def check_not_same_table(public: Any, *, data: Any, accounts: Collection[str]) -
 
     `accounts` are the names of tables that are known to be private. A frame has no name of its own.
     """
+    data = data.data if isinstance(data, PushDown) else data
     if _is_same_table(parse_address(public) or public, data):
         raise UsageError(
             "the public table is the private table: its exact counts would be in the release.",

@@ -103,6 +103,12 @@ class FrameSource:
             ) from None
         self.names = tuple(str(name) for name in columns)
 
+    @property
+    def spark_frame(self) -> Any:
+        """The frame of Spark that this is; None where it is none."""
+        library = self._frame.implementation
+        return self._frame.to_native() if library.is_pyspark() or library.is_pyspark_connect() else None
+
     def sort_by_unit(self, key: str) -> FrameSource:
         """Return the same frame; what a unit keeps of a lazy one follows from the unit's rows, not from their order."""
         found = copy(self)

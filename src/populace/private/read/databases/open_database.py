@@ -11,7 +11,7 @@ from typing import Any
 
 from populace.core.errors import DataError, PopulaceError
 from populace.core.run_state import current_state
-from populace.core.table_address import TableAddress, parse_address
+from populace.core.table_address import PushDown, TableAddress, parse_address
 from populace.private.read.databases.missing_library import require_library
 from populace.private.read.databases.postgres_source import PostgresSource
 from populace.private.read.sources import FrameSource, Source
@@ -32,6 +32,8 @@ def open_snapshot(data: Any) -> Any:
     """
     if isinstance(data, Mapping):
         return {name: open_snapshot(each) for name, each in data.items()}
+    if isinstance(data, PushDown):
+        return PushDown(open_snapshot(data.data))
     address = data if isinstance(data, TableAddress) else parse_address(data)
     if address is None:
         return data
