@@ -19,7 +19,7 @@ from populace.release.synthetic_rows import draw_table
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.schema import Schema
 
-# Rows that a task draws in one go; which rows they are follows from the model, the seed and the number of the block.
+# Rows that a task draws in one go.
 BLOCK_ROWS = 2**18
 
 
@@ -55,24 +55,29 @@ def generate_on_spark(model: Model, session: Any, *, rows: int | None = None, se
     types = pa.schema([(name, _spark_type(arrow_type(column))) for name, column in schema.columns.items()])
     files = _read_folder(model)
 
+    sizes = _split_rows(total)
+
     def draw(batches: Iterator[Any]) -> Iterator[Any]:
         held, own = _load_folder(files)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from (
-                    draw_block(own, held, number=number, rows=total, seed=first).cast(types).to_batches()
-                )
+                rng = np.random.default_rng([first, number])
+                drawn = draw_table(own, held, rows=sizes[number], rng=rng).table
+                yield from drawn.cast(types).to_batches()
 
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    blocks = max(1, -(-total // BLOCK_ROWS))
-    return session.range(0, blocks, 1, blocks).mapInArrow(draw, from_arrow_schema(types))
+    return session.range(0, len(sizes), 1, len(sizes)).mapInArrow(draw, from_arrow_schema(types))
 
 
-def draw_block(schema: Schema, model: Model, *, number: int, rows: int, seed: int) -> pa.Table:
-    """Return the rows of one block: they follow from the model, the number of all rows, the seed and its own number."""
-    size = min(BLOCK_ROWS, rows - number * BLOCK_ROWS)
-    return draw_table(schema, model, rows=size, rng=np.random.default_rng([seed, number])).table
+def _split_rows(rows: int) -> list[int]:
+    """Return how many rows each block has. Which they are follows from the model, the seed and the block's number.
+
+    >>> _split_rows(2**18 + 5)
+    [262144, 5]
+    """
+    blocks = max(1, -(-rows // BLOCK_ROWS))
+    return [min(BLOCK_ROWS, rows - number * BLOCK_ROWS) for number in range(blocks)]
 
 
 def _spark_type(kind: pa.DataType) -> pa.DataType:

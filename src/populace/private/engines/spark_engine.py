@@ -7,7 +7,6 @@ was lost, is counted once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from populace.core.marginals import Counts, Marginal
 from populace.core.run_state import current_state
+from populace.private.engines.kept_counts import KeptCounts
 from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.read.value_counts import cells_to_texts
 from populace.private.redact import redact_row_errors
@@ -30,36 +30,14 @@ _FREQUENCY = "frequency"
 _UNIT = "unit"
 
 
-class SparkEngine:
+class SparkEngine(KeptCounts):
     """Counts marginals over the rows of a Spark frame, on its cluster."""
 
-    __slots__ = ("_domain", "_encoded", "_kept")
-
     def __init__(self, frame: Any, *, schema: Schema) -> None:
-        self._domain = schema.domain
-        self._kept: dict[Marginal, Counts] = {}
+        super().__init__(schema.domain)
         with redact_row_errors("the frame"):
             self._encoded = _encode(frame, schema).persist()
         current_state().opened.callback(self._encoded.unpersist)
-
-    def __repr__(self) -> str:
-        return f"SparkEngine({len(self._domain)} columns)"
-
-    def prepare(self, marginals: Sequence[Marginal], *, memory: int) -> None:
-        """Count marginals in one pass and keep them, as far as `memory` bytes reach; those of earlier calls go."""
-        asked = []
-        for marginal in dict.fromkeys(marginals):
-            memory -= 8 * math.prod(marginal.shape(self._domain))
-            if memory < 0:
-                break
-            asked.append(marginal)
-        self._kept = dict(zip(asked, self.counts(asked), strict=True))
-
-    def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
-        """Return the exact counts of each marginal, in its public shape."""
-        missing = [m for m in dict.fromkeys(marginals) if m not in self._kept]
-        fresh = dict(zip(missing, self._count(missing), strict=True)) if missing else {}
-        return tuple(self._kept[m] if m in self._kept else fresh[m] for m in marginals)
 
     def tally(self) -> tuple[npt.NDArray[Any], Counts]:
         """Return the rows that occur, sorted, a row of codes each, and how often."""
@@ -80,7 +58,7 @@ class SparkEngine:
         small = np.result_type(*(np.min_scalar_type(size - 1) for size in domain.values()))
         return rows.reshape(len(keys), len(domain)).astype(small), counts[order].astype(np.int64)
 
-    def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
+    def _count_cells(self, marginals: Sequence[Marginal]) -> tuple[npt.NDArray[Any], ...]:
         domain = self._domain
 
         def count_rows(batches: Iterator[Any]) -> Iterator[Any]:
@@ -101,13 +79,7 @@ class SparkEngine:
         with redact_row_errors("the frame"):
             partial = self._encoded.mapInArrow(count_rows, "marginal int, cell bigint, number bigint")
             table = _collect_sums(partial, "marginal", "cell")
-        which, cells, numbers = (table.column(name).to_numpy() for name in ("marginal", "cell", "number"))
-        answers = []
-        for number, marginal in enumerate(marginals):
-            counts = np.zeros(marginal.shape(domain), dtype=np.int64)
-            counts.ravel()[cells[which == number]] = numbers[which == number]
-            answers.append(counts)
-        return answers
+        return tuple(table.column(name).to_numpy() for name in ("marginal", "cell", "number"))
 
 
 def _encode(frame: Any, schema: Schema) -> Any:

@@ -6,18 +6,22 @@ truth values, dates and times as they are, all else as the text that the databas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from populace.core.errors import DataError, PopulaceError, ResourceError
+from populace.core.errors import DataError, PopulaceError, ResourceError, UsageError
 from populace.core.table_address import TableAddress
+from populace.private.engine import Engine
+from populace.private.engines.postgres_engine import PostgresEngine
+from populace.private.engines.sql_codec import compile_codec
 from populace.private.read.databases.missing_library import require_library
 from populace.private.redact import redact_row_errors
 from populace.schema.codec.cell_texts import Array, find_distinct, pc, to_floats, to_texts
+from populace.schema.schema import Schema
 
 _PLAIN = ("bool", "int2", "int4", "int8", "float4", "float8", "bytea", "time")
 # Years of one to four digits: the calendar of every reader. Infinity lies beyond.
@@ -37,6 +41,7 @@ _SETTINGS = (
     "SET LOCAL TimeZone = 'UTC'",
     "SET LOCAL DateStyle = 'ISO'",
     "SET LOCAL extra_float_digits = 1",
+    "SET LOCAL standard_conforming_strings = on",
     # Between two reads a run may think for long.
     "SET LOCAL idle_in_transaction_session_timeout = 0",
 )
@@ -89,6 +94,33 @@ class PostgresSource:
     def sort_by_unit(self, key: str) -> PostgresSource:
         """Return the same table, its rows ordered by a key and by all that they hold."""
         return PostgresSource(self._address, key=key, opened=(self._connection, self._types, self._encoding))
+
+    def open_engine(self, schema: Schema) -> Callable[[], Engine]:
+        """Return what opens the engine that counts rows in the database; refuse what cannot be counted there."""
+        if self._encoding != _UTF8:
+            raise UsageError(
+                "the database is in another encoding than UTF-8, whose texts cannot be compared there.",
+                hint="leave --push-down out",
+            )
+        types = {name: kind.name for name, kind in self._types.items()}
+        unit = schema.unit.id
+        if unit is not None and types[unit] not in (
+            "text",
+            "varchar",
+            "bpchar",
+            "int2",
+            "int4",
+            "int8",
+            "uuid",
+        ):
+            raise UsageError(
+                f"the id {unit!r} is neither a text nor a whole number in the database.",
+                hint="leave --push-down out",
+            )
+        codec = compile_codec(schema, types)
+        return lambda: PostgresEngine(
+            self._connection, table=self._address.quoted, schema=schema, codec=codec
+        )
 
     def without_text(self, columns: Sequence[str]) -> list[str]:
         """Return those of some columns whose declared type no text, number or date can have: lists and the like."""

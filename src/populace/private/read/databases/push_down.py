@@ -6,16 +6,19 @@ from collections.abc import Callable
 
 from populace.core.errors import UsageError
 from populace.private.engine import Engine
+from populace.private.read.databases.postgres_source import PostgresSource
 from populace.private.read.sources import FrameSource, Source
 from populace.schema.schema import Schema
 
 
 def open_push_down(source: Source, schema: Schema) -> Callable[[], Engine]:
     """Return what opens the engine over the rows once they are paid for; refuse what cannot be counted there."""
+    if isinstance(source, PostgresSource):
+        return source.open_engine(schema)
     frame = source.spark_frame if isinstance(source, FrameSource) else None
     if frame is None:
         raise UsageError(
-            "rows are counted where they are on a Spark cluster alone.",
+            "rows are counted where they are by Spark and by PostgreSQL alone.",
             hint="leave --push-down out: a file, a DuckDB table or a Polars frame is read in this process anyway",
         )
     if schema.unit.id is not None and schema.frequency is not None:
