@@ -17,9 +17,16 @@ import pyarrow as pa
 import pytest
 
 Load = Callable[[pa.Table], Any]
-FAST = ("arrow", "polars-lazy", "polars-scan", "duckdb-relation", "duckdb-file", "duckdb-parquet")
-SLOW = ("postgres", "spark-frame", "spark-table")
-BACKENDS = (*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW))
+FAST = ("polars-lazy", "duckdb-file", "duckdb-parquet")
+SLOW = ("arrow", "polars-scan", "duckdb-relation", "postgres", "spark-frame", "spark-table")
+
+
+def as_slow(*names: str) -> list[Any]:
+    """Return names of back ends as parameters of slow tests."""
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+BACKENDS = (*FAST, *as_slow(*SLOW))
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
 

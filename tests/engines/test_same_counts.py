@@ -27,7 +27,7 @@ from tests.engines.awkward_table import (
     make_towns,
     make_visits,
 )
-from tests.engines.backends import Load
+from tests.engines.backends import SLOW, Load, as_slow
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -78,6 +78,9 @@ def test_what_a_unit_keeps_does_not_follow_from_the_order_of_rows(
         assert count_pairs(load(visits.take(list(range(399, -1, -1)))), UNIT_SCHEMA) == expected
 
 
+@pytest.mark.parametrize(
+    "load", ["duckdb-file", *as_slow("polars-lazy", "duckdb-parquet", *SLOW)], indirect=True
+)
 def test_measurements_under_rehearsal_noise_are_those_of_memory(load: Load, tmp_path: Path) -> None:
     """Domains are learnt in rounds that read the table anew."""
     found = []
@@ -85,7 +88,7 @@ def test_measurements_under_rehearsal_noise_are_those_of_memory(load: Load, tmp_
         ledger = tmp_path / f"{number}.db"
         noise = ExactNoise(RehearsalEntropy(7))
         asked: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "ledger": ledger, "noise": noise}
-        found.append(pp.measure(data, schema=LEARNT_SCHEMA, **asked))
+        found.append(pp.measure(data, schema=LEARNT_SCHEMA, method="independent", **asked))
         (run,) = pp.Ledger.open(ledger).runs("towns")
         assert run.finished
     first, second = found

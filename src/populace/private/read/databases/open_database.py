@@ -58,8 +58,7 @@ def _open_duckdb(address: TableAddress) -> tuple[Any, Callable[[], None]]:
     duckdb = require_library("duckdb", extra="duckdb")
     if not Path(address.location).is_file():
         raise DataError("there is no such DuckDB file.", hint="check the path before the two colons")
-    options = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    connection = duckdb.connect(address.location, read_only=True, config=options)
+    connection = duckdb.connect(address.location, read_only=True)
     connection.execute("SET enable_progress_bar = false")
     connection.execute("BEGIN TRANSACTION")
     try:
