@@ -121,8 +121,9 @@ frame = session.range(0, 60000, 1, 12).select(
 def slow(batches):
     # Long enough for a worker to be lost in the middle.
     for batch in batches:
-        open(f"{os.environ['POPULACE_TEST_FOLDER']}/task-{time.time_ns()}", "w").close()
-        time.sleep(0.5)
+        worker = "second" if "work-2" in os.getcwd() else "first"
+        open(f"{os.environ['POPULACE_TEST_FOLDER']}/{worker}-{time.time_ns()}", "w").close()
+        time.sleep(1)
         yield batch
 
 if "POPULACE_TEST_FOLDER" in os.environ:
@@ -198,19 +199,18 @@ def test_a_lost_worker_changes_nothing_but_time(tmp_path: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("there is no Java on this machine")
     alone = run_job(tmp_path / "alone", master="local[2]")
-    assert alone.wait(300) == 0, (tmp_path / "alone" / "log").read_text()[-2000:]
+    assert alone.wait(600) == 0, (tmp_path / "alone" / "log").read_text()[-2000:]
     touched = tmp_path / "touched"
     touched.mkdir()
     with start_cluster(tmp_path) as (master, processes):
         job = run_job(tmp_path / "cluster", master=master, slow=touched)
-        for _ in range(600):
-            if len(list(touched.iterdir())) >= 3 or job.poll() is not None:
-                break
+        # On a busy machine workers take minutes to start.
+        while not list(touched.glob("second-*")) and job.poll() is None:
             time.sleep(0.2)
         assert job.poll() is None, (tmp_path / "cluster" / "log").read_text()[-2000:]
         kill_group(processes[2])
-        assert job.wait(400) == 0, (tmp_path / "cluster" / "log").read_text()[-2000:]
-    # Some tasks ran twice.
+        assert job.wait(600) == 0, (tmp_path / "cluster" / "log").read_text()[-2000:]
+    # What the lost worker had begun was done again.
     assert len(list(touched.iterdir())) > 12
     first, second = ((tmp_path / name / "found").read_text() for name in ("alone", "cluster"))
     assert first == second
