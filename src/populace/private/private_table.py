@@ -6,20 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
-from populace.core.errors import InternalError
-from populace.core.table_address import PushDown
 from populace.private.engine import Engine
-from populace.private.engines.memory_engine import MemoryEngine
-from populace.private.read.databases.push_down import open_push_down
+from populace.private.engines.open_engine import open_engine
 from populace.private.read.household_source import open_tables
-from populace.private.read.rows_to_codes import check_header, open_source, read_counted_codes, read_rows
+from populace.private.read.rows_to_codes import check_header, read_rows
 from populace.private.read.value_counts import Tally, read_tallies
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
-
-
-def _refuse_to_read() -> NoReturn:
-    raise InternalError("rows that can only be counted were to be read.")
 
 
 class PrivateTable:
@@ -36,8 +29,8 @@ class PrivateTable:
         read_engine: Callable[[], Engine],
         *,
         schema: Schema,
-        read_tallies: Callable[[], Mapping[str, Tally]] = _refuse_to_read,
-        read_survey_rows: Callable[[], SurveyRows] = _refuse_to_read,
+        read_tallies: Callable[[], Mapping[str, Tally]] = dict,
+        read_survey_rows: Callable[[], SurveyRows] = lambda: SurveyRows(codes={}, numbers={}),
     ) -> None:
         self._read_engine = cache(read_engine)
         self._read_tallies = cache(read_tallies)
@@ -51,14 +44,10 @@ class PrivateTable:
         `data` is a path to a CSV or Parquet file, or any frame that narwhals understands; of linked
         tables it is both, by name.
         """
-        if isinstance(data, PushDown):
-            source = open_source(data.data)
-            check_header(source, schema)
-            return cls(open_push_down(source, schema), schema=schema)
         source = open_tables(data, schema=schema)
         check_header(source, schema)
         return cls(
-            lambda: MemoryEngine(*read_counted_codes(source, schema), domain=schema.domain),
+            lambda: open_engine(source, schema),
             schema=schema,
             read_tallies=lambda: read_tallies(source, schema),
             read_survey_rows=lambda: read_rows(source, schema),

@@ -31,17 +31,22 @@ class KeptCounts(ABC):
             if memory < 0:
                 break
             asked.append(marginal)
-        self._kept = dict(zip(asked, self.counts(asked), strict=True))
+        self._kept = self._ask(asked)
 
     def counts(self, marginals: Sequence[Marginal]) -> tuple[Counts, ...]:
         """Return the exact counts of each marginal, in its public shape."""
+        found = self._ask(marginals)
+        return tuple(found[marginal] for marginal in marginals)
+
+    def _ask(self, marginals: Sequence[Marginal]) -> dict[Marginal, Counts]:
+        """Return counts that are kept as they are, and all others from one job."""
         missing = [m for m in dict.fromkeys(marginals) if m not in self._kept]
-        found = dict(self._kept)
+        found = {marginal: self._kept[marginal] for marginal in marginals if marginal in self._kept}
         if missing:
             cells = self._count_cells(missing)
             for number, marginal in enumerate(missing):
                 found[marginal] = self._fill(marginal, *(part[cells[0] == number] for part in cells[1:]))
-        return tuple(found[m] for m in marginals)
+        return found
 
     def _fill(self, marginal: Marginal, cells: npt.NDArray[Any], numbers: npt.NDArray[Any]) -> Counts:
         counts: Counts = np.zeros(math.prod(marginal.shape(self._domain)), dtype=np.int64)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from populace.core.limits import LIMITS
 from populace.core.marginals import Counts, Marginal
 from populace.private.engines.kept_counts import KeptCounts
-from populace.private.engines.sql_codec import SqlCodec, source_cell, trimmed
+from populace.private.engines.sql_codec import SqlCodec, source_cell, trim_expression
 from populace.private.redact import redact_row_errors
 from populace.schema.schema import Schema
 
@@ -67,7 +67,7 @@ def _write_encoding(table: str, schema: Schema, codec: SqlCodec) -> str:
     if unit.id is not None:
         text = f"{source_cell(unit.id)}::text"
         codes.append(
-            f"CASE WHEN octet_length({text}) <= {LIMITS.max_cell_bytes} THEN {trimmed(text)} END AS unit"
+            f"CASE WHEN octet_length({text}) <= {LIMITS.max_cell_bytes} THEN {trim_expression(text)} END AS unit"
         )
     rows = f"SELECT {', '.join(codes)} FROM {table} AS source {' '.join(codec.joins)}"
     if unit.id is None:

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from populace.core.marginals import Counts, Marginal
+from populace._native import kernels
+from populace.core.marginals import Counts, Domain, Grouping, Marginal
 from populace.core.run_state import current_state
 from populace.private.engines.kept_counts import KeptCounts
-from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.engines.memory_engine import count_in_chunks
 from populace.private.read.value_counts import cells_to_texts
 from populace.private.redact import redact_row_errors
 from populace.schema.codec.frequencies import read_frequencies
@@ -45,18 +46,20 @@ class SparkEngine(KeptCounts):
 
         def tally_rows(batches: Iterator[Any]) -> Iterator[Any]:
             for codes, frequencies in _unpack(batches):
-                rows, counts = MemoryEngine(codes, frequencies, domain=domain).tally()
-                yield pa.record_batch({"codes": _to_bytes(rows.T), "number": pa.array(counts, pa.int64())})
+                rows = _to_bytes([codes[name] for name in domain])
+                numbers = np.ones(len(rows), dtype=np.int64) if frequencies is None else frequencies
+                yield pa.record_batch({"codes": rows, "number": pa.array(numbers, pa.int64())})
 
         with redact_row_errors("the frame"):
             found = _collect_sums(
                 self._encoded.mapInArrow(tally_rows, "codes binary, number bigint"), "codes"
             )
-        keys, counts = found.column("codes").to_pylist(), found.column("number").to_numpy()
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        rows = np.frombuffer(b"".join(keys[place] for place in order), _ROW_TYPE)
+        # Rows that stand for nobody do not occur.
+        numbers = dict(zip(*(found.column(name).to_pylist() for name in ("codes", "number")), strict=True))
+        keys = sorted(key for key, number in numbers.items() if number > 0)
         small = np.result_type(*(np.min_scalar_type(size - 1) for size in domain.values()))
-        return rows.reshape(len(keys), len(domain)).astype(small), counts[order].astype(np.int64)
+        rows = np.frombuffer(b"".join(keys), _ROW_TYPE).reshape(len(keys), len(domain)).astype(small)
+        return rows, np.array([numbers[key] for key in keys], dtype=np.int64)
 
     def _count_cells(self, marginals: Sequence[Marginal]) -> tuple[npt.NDArray[Any], ...]:
         domain = self._domain
@@ -64,7 +67,7 @@ class SparkEngine(KeptCounts):
         def count_rows(batches: Iterator[Any]) -> Iterator[Any]:
             found = [np.zeros(marginal.shape(domain), dtype=np.int64) for marginal in marginals]
             for codes, frequencies in _unpack(batches):
-                counted = MemoryEngine(codes, frequencies, domain=domain).counts(marginals)
+                counted = _count_batch(codes, frequencies, marginals, domain)
                 found = [whole + part for whole, part in zip(found, counted, strict=True)]
             for number, counts in enumerate(found):
                 cells = np.flatnonzero(counts)
@@ -80,6 +83,30 @@ class SparkEngine(KeptCounts):
             partial = self._encoded.mapInArrow(count_rows, "marginal int, cell bigint, number bigint")
             table = _collect_sums(partial, "marginal", "cell")
         return tuple(table.column(name).to_numpy() for name in ("marginal", "cell", "number"))
+
+
+def _count_batch(
+    codes: Mapping[str, npt.NDArray[Any]],
+    frequencies: Counts | None,
+    marginals: Sequence[Marginal],
+    domain: Domain,
+) -> list[Counts]:
+    """Return the counts of each marginal in one batch of rows, by the loops of the memory engine."""
+    columns = [
+        [_group(codes[name], marginal.grouping(name)) for name in marginal.clique] for marginal in marginals
+    ]
+    shapes = [marginal.shape(domain) for marginal in marginals]
+    rows = len(next(iter(codes.values())))
+    if frequencies is not None or not kernels.compiled() or not all(columns):
+        return count_in_chunks(columns, shapes, rows=rows, frequencies=frequencies)
+    return [kernels.count_columns(held, sizes=shape) for held, shape in zip(columns, shapes, strict=True)]
+
+
+def _group(codes: npt.NDArray[Any], grouping: Grouping | None) -> npt.NDArray[Any]:
+    if grouping is None:
+        return codes
+    grouped: npt.NDArray[Any] = grouping.lookup.astype(np.min_scalar_type(max(grouping.size - 1, 0)))[codes]
+    return grouped
 
 
 def _encode(frame: Any, schema: Schema) -> Any:

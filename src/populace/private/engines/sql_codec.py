@@ -69,7 +69,7 @@ def compile_codec(schema: Schema, types: Mapping[str, str]) -> SqlCodec:
             text = f"{cell}::text"
             if kind == "date":
                 text = f"CASE WHEN {cell} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} THEN {text} END"
-            for place, key in enumerate((text, trimmed(text))):
+            for place, key in enumerate((text, trim_expression(text))):
                 joins.append(
                     f'LEFT JOIN {known} AS k{number}_{place}(t, c) ON k{number}_{place}.t = {key} COLLATE "C"'
                 )
@@ -90,7 +90,7 @@ def source_cell(name: str) -> str:
     return 'source."' + name.replace('"', '""') + '"'
 
 
-def trimmed(text: str) -> str:
+def trim_expression(text: str) -> str:
     """Return the expression of a text without blanks at its ends, in Unicode's composed form."""
     return f"normalize(btrim({text}, {quote_text(_blanks())}), NFC)"
 
@@ -148,7 +148,7 @@ def _bin_numbers(value: str, column: StepColumn | DecimalColumn, encoder: Encode
     if isinstance(column, DecimalColumn):
         points = np.array([*map(float, column.edges), *special])
         thresholds = np.unique([points, np.nextafter(points, np.inf)])
-        found = _look_up(value, thresholds, encoder(pa.array(np.append(-np.inf, thresholds))), column)
+        found = _code_between(value, thresholds, encoder(pa.array(np.append(-np.inf, thresholds))), column)
     else:
         if any(number != np.floor(number) for number in special):
             raise UsageError(
@@ -157,7 +157,7 @@ def _bin_numbers(value: str, column: StepColumn | DecimalColumn, encoder: Encode
             )
         points = np.array([*map(float, column.starts), float(column.min), float(column.max), *special])
         thresholds = np.unique([points, points + 1])
-        found = _look_up(value, thresholds, encoder(pa.array(np.append(-np.inf, thresholds))), column)
+        found = _code_between(value, thresholds, encoder(pa.array(np.append(-np.inf, thresholds))), column)
         broken = _code(encoder, pa.array([float(column.min) + 0.5]))
         found = f"CASE WHEN {value} = floor({value}) THEN {found} ELSE {broken} END"
     empty = _code(encoder, pa.array([None], pa.float64()))
@@ -170,12 +170,12 @@ def _bin_dates(cell: str, column: DateColumn, encoder: Encoder) -> str:
     thresholds = np.unique([points, points + 1])
     days = pa.array(np.append(thresholds[0] - 1, thresholds), pa.int32()).cast(pa.date32())
     value = f"({cell} - date '1970-01-01')::float8"
-    found = _look_up(value, thresholds.astype(np.float64), encoder(days), column)
+    found = _code_between(value, thresholds.astype(np.float64), encoder(days), column)
     empty = _code(encoder, pa.array([None], pa.date32()))
     return f"CASE WHEN {cell} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} THEN {found} ELSE {empty} END"
 
 
-def _look_up(value: str, thresholds: npt.NDArray[Any], codes: npt.NDArray[Any], column: Column) -> str:
+def _code_between(value: str, thresholds: npt.NDArray[Any], codes: npt.NDArray[Any], column: Column) -> str:
     """Return the expression of the code that belongs between two thresholds."""
     if len(thresholds) > MAX_THRESHOLDS:
         raise UsageError(

@@ -18,7 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.core.errors import DataError, UsageError
+from populace.core.table_address import PushDown
 from populace.private.read.databases.postgres_source import PostgresSource
+from populace.private.read.databases.push_down import PushDownSource
 from populace.private.read.rows_to_codes import open_source
 from populace.private.read.sources import BATCH_ROWS, FrameSource, Source
 from populace.private.read.value_counts import cells_to_texts, unify_texts
@@ -38,6 +40,8 @@ Places = npt.NDArray[np.int64]
 
 def open_tables(data: Any, *, schema: Schema) -> Source:
     """Look at the header of a table, or of both linked tables where the schema declares two; no row is read."""
+    if isinstance(data, PushDown):
+        return PushDownSource(data.data, schema=schema)
     if schema.linked is None:
         if isinstance(data, Mapping):
             raise UsageError(
