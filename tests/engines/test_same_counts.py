@@ -28,6 +28,7 @@ from tests.engines.awkward_table import (
     make_visits,
 )
 from tests.engines.backends import SLOW, Load, as_slow
+from tests.helpers.linked_files import linked_schema, to_frames
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -95,6 +96,27 @@ def test_measurements_under_rehearsal_noise_are_those_of_memory(load: Load, tmp_
     assert first.schema == second.schema
     texts = [[(str(m.marginal), m.counts.tolist()) for m in each.items] for each in found]
     assert texts[0] == texts[1]
+
+
+def test_units_of_a_geography_and_counted_rows_have_the_counts_of_memory(load: Load) -> None:
+    schema = pp.Schema.parse(
+        '[table]\nfrequency = "n"\n[columns.sex]\nkind = "categorical"\nvalues = ["f", "m"]\n'
+        '[geography]\nlevels = ["county", "tract"]\nunits = ["A|1", "A|2", "B|1"]\n'
+    )
+    rows = {"sex": ["f", "m", "f", None], "county": ["A", "A", "B", "C"], "tract": ["1", "2", "1", "9"]}
+    table = pa.table({**rows, "n": pa.array([3, 0, None, 7], pa.int64())})
+    assert count_pairs(load(table), schema) == count_pairs(table, schema)
+
+
+def test_linked_tables_may_lie_in_different_places(load: Load) -> None:
+    homes = [(f"h{number}", ["owned", "rented"][number % 2]) for number in range(20)]
+    people = [
+        (f"h{row % 20}", ["head", "spouse", "child"][row // 20], 70 - 25 * (row // 20) + row % 7, "f", "yes")
+        for row in range(60)
+    ]
+    frames = to_frames((homes, people))
+    mixed = {"household": frames["household"], "person": load(frames["person"])}
+    assert count_pairs(mixed, linked_schema()) == count_pairs(frames, linked_schema())
 
 
 def test_what_cannot_be_read_is_refused_alike(load: Load, tmp_path: Path) -> None:

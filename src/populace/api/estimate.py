@@ -51,8 +51,8 @@ def estimate(
 ) -> Estimates:
     """Return estimates about the population of a survey, with an (epsilon, delta) guarantee for the schema's unit.
 
-    `data` is a path or any frame that narwhals understands; `design` says how its rows were drawn and weighted, and
-    `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
+    `data` is a path, the address of a table in a database, or any frame that narwhals understands; `design` says how
+    its rows were drawn and weighted, and `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
     Everything that can be refused from public facts is refused before the budget is reserved in the ledger, and that is
     done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
     `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
