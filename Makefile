@@ -46,7 +46,7 @@ demo: setup ## make a release from the embedded sample; the last line is its fol
 test: setup ## run the fast tests and every example (under two minutes)
 	@$(PYTEST) -m "not slow and not full" tests src docs README.md
 
-test-slow: setup ## run the long tests: kill loops, statistics, browser
+test-slow: setup ## run the long tests: kill loops, statistics, browser, databases, Spark
 	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
 	@if $(MAKE) -s engines; then env -u PYTHONDONTWRITEBYTECODE $(ENGINES)/bin/python -m pytest -m slow tests/engines; \
