@@ -4,11 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What the tests of databases and Spark run in: with PySpark, which is large.
+ENGINES := .venv-engines
 # Compiled tests are kept, which halves the time to collect them; their files, which may lie in memory, are not.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -o tmp_path_retention_policy=failed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-full check format bench-env bench studies docs changelog clean
+.PHONY: help setup engines demo test test-slow test-full check format bench-env bench studies docs changelog clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,15 +31,26 @@ $(READY): pyproject.toml setup.py $(wildcard src/populace/_native/*.[ch])
 	@$(BIN)/python -m populace._native.kernels >&2
 	@touch $@
 
+engines: $(ENGINES)/.ready ## make the environment of the tests of databases and Spark
+
+$(ENGINES)/.ready: pyproject.toml $(READY)
+	@$(PYTHON) -m venv $(ENGINES)
+	@echo "installing into $(ENGINES), which takes a few minutes …" >&2
+	@$(ENGINES)/bin/python -m pip install --disable-pip-version-check -q -e '.[test,duckdb,polars,postgres,spark]' \
+	  > $(ENGINES)/setup.log 2>&1 || { grep -v '^WARNING' $(ENGINES)/setup.log >&2; exit 1; }
+	@touch $@
+
 demo: setup ## make a release from the embedded sample; the last line is its folder
 	@$(BIN)/populace demo
 
 test: setup ## run the fast tests and every example (under two minutes)
 	@$(PYTEST) -m "not slow and not full" tests src docs README.md
 
-test-slow: setup ## run the long tests: kill loops, statistics, browser
+test-slow: setup ## run the long tests: kill loops, statistics, browser, databases, Spark
 	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
+	@if $(MAKE) -s engines; then env -u PYTHONDONTWRITEBYTECODE $(ENGINES)/bin/python -m pytest -m slow tests/engines; \
+	else echo "the environment of databases and Spark cannot be installed: tests/engines is skipped" >&2; fi
 
 test-full: setup ## run every fault at every point, every limit of memory and every replay; it writes docs/reference/faults.md anew
 	@$(BIN)/python -m pytest -m full --durations 10 tests
@@ -92,6 +105,6 @@ changelog: ## write CHANGELOG.md from the fragments in changes/
 	@$(PYTHON) changes/compile.py
 
 clean: ## remove what the commands above made, the environments included
-	@rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release* studies
+	@rm -rf $(VENV) $(ENGINES) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist demo-release* studies
 	@rm -rf src/populace/_native/_kernels.* src/*.egg-info
 	@find src tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from populace.api.generate import generate as generate
     from populace.api.generate import release_from as release_from
     from populace.api.measure import measure as measure
+    from populace.api.spark_rows import generate_on_spark as generate_on_spark
     from populace.api.synthesize import synthesize as synthesize
     from populace.core.errors import OverBudget as OverBudget
     from populace.core.errors import PopulaceError as PopulaceError
+    from populace.core.table_address import PushDown as PushDown
     from populace.evaluation.claims.findings import compare_findings as compare_findings
     from populace.evaluation.evaluation_result import Evaluation as Evaluation
     from populace.evaluation.score_files import evaluate as evaluate
@@ -46,6 +48,7 @@ _HOMES = {
     "Model": "inference.model",
     "OverBudget": "core.errors",
     "PopulaceError": "core.errors",
+    "PushDown": "core.table_address",
     "Queries": "survey.queries.queries",
     "Query": "survey.queries.queries",
     "Release": "release.bundle",
@@ -57,6 +60,7 @@ _HOMES = {
     "evaluate": "evaluation.score_files",
     "fit": "methods.fit_measurements",
     "generate": "api.generate",
+    "generate_on_spark": "api.spark_rows",
     "intervals": "inference.gls.count_intervals",
     "measure": "api.measure",
     "plan": "planning.plan",

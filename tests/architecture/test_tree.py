@@ -92,6 +92,7 @@ KINDS = {
     "audit",
     "cli",
     "digests",
+    "engines",
     "faults",
     "golden",
     "helpers",

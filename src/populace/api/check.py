@@ -13,6 +13,7 @@ from populace.api.reservation import reserve
 from populace.core.errors import LedgerError, ReleaseError, UsageError
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
+from populace.core.table_address import refuse_push_down
 from populace.core.untrusted_files import read_object
 from populace.privacy.accounting.budget import Budget, Number
 from populace.privacy.ledger.ledger import Ledger
@@ -21,6 +22,7 @@ from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
 from populace.private.dry_run import EmptyTableOracle
 from populace.private.private_table import PrivateTable
+from populace.private.read.databases.open_database import open_snapshot
 from populace.release.bundle import Release
 from populace.release.checks_bundle import Checks
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file
@@ -98,7 +100,7 @@ def check_request(
     plan, digest = plan_checks(request, release=release, claims=claims)
     answer_claims(EmptyTableOracle(schema=request.schema), plan=plan)
     note = find_unknown_run(request.ledger, release)
-    table = PrivateTable.of(request.data, schema=request.schema)
+    table = PrivateTable.of(open_snapshot(request.data), schema=request.schema)
     run, source = reserve(request, delta=request.delta, plan=Adaptivity.FIXED)
     (progress or silent)("adding up", 0.0)
     oracle = SurveyRecorder(Barrier(table, run=run, noise=source))
@@ -139,6 +141,7 @@ def plan_checks(
         what="claims are about one",
         hint="give a schema of that table alone; with an id and rows_per_unit it can use the same account",
     )
+    refuse_push_down(request.data, what="claims are checked against the rows")
     check_estimable(schema)
     if not isinstance(claims, Claims | str | Path):
         raise UsageError(

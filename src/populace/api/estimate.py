@@ -12,12 +12,14 @@ from populace.api.reservation import reserve
 from populace.core.errors import SchemaError, UsageError
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
+from populace.core.table_address import refuse_push_down
 from populace.privacy.accounting.budget import Budget, Number
 from populace.privacy.ledger.run_record import Adaptivity
 from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
 from populace.private.dry_run import check_answerable
 from populace.private.private_table import PrivateTable
+from populace.private.read.databases.open_database import open_snapshot
 from populace.release.estimates_bundle import Estimates
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.hints import quote_names
@@ -49,8 +51,8 @@ def estimate(
 ) -> Estimates:
     """Return estimates about the population of a survey, with an (epsilon, delta) guarantee for the schema's unit.
 
-    `data` is a path or any frame that narwhals understands; `design` says how its rows were drawn and weighted, and
-    `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
+    `data` is a path, the address of a table in a database, or any frame that narwhals understands; `design` says how
+    its rows were drawn and weighted, and `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
     Everything that can be refused from public facts is refused before the budget is reserved in the ledger, and that is
     done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
     `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
@@ -94,6 +96,7 @@ def estimate_request(
         what="estimates are made of one",
         hint="give a schema of that table alone; with an id and rows_per_unit it can use the same account",
     )
+    refuse_push_down(request.data, what="estimates need the rows")
     check_estimable(schema)
     for key, given, kind in (("design", design, Design), ("queries", queries, Queries)):
         if not isinstance(given, kind | str | Path):
@@ -111,7 +114,7 @@ def estimate_request(
     check_capacity(schema, numbers=len(numeric_column_names(schema)))
     plan = QueryPlan.of(design, queries, budget=Budget.of(request.epsilon, request.delta, unit=schema.unit))
     check_answerable(plan)
-    table = PrivateTable.of(request.data, schema=schema)
+    table = PrivateTable.of(open_snapshot(request.data), schema=schema)
     run, source = reserve(
         request,
         delta=request.delta,

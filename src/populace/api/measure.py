@@ -10,6 +10,7 @@ from populace.api.reservation import reserve
 from populace.core.memory_limit import limit_memory
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
+from populace.core.table_address import refuse_push_down
 from populace.inference.constraints.public_totals import check_constraints
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurements, RunContext
@@ -36,8 +37,9 @@ from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
 from populace.private.private_table import PrivateTable
 from populace.private.public_table import check_not_same_table, read_public
+from populace.private.read.databases.open_database import open_snapshot
 from populace.release.table_files import find_frame_library, table_format_like
-from populace.schema.columns.unknown_columns import UnknownBins
+from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
 from populace.schema.linked.linked_tables import refuse_linked
 from populace.schema.schema import Schema
 
@@ -97,6 +99,10 @@ def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
     check_method(method, schema, epsilon=request.epsilon, delta=delta)
     keys = discovery_delta_share(schema, delta=delta)
     check_capacity(largest_schema(schema))
+    if schema.linked is not None:
+        refuse_push_down(data, what="linked tables are joined here")
+    if any(isinstance(column, UnknownValues) for column in schema.columns.values()):
+        refuse_push_down(data, what="values are learnt from the texts of cells")
     grids = build_grids(schema)
     # Columns of unknown bins have the finest bins that learning looks at.
     open_bins = {name: grid for name, grid in grids.items() if isinstance(schema.columns[name], UnknownBins)}
@@ -110,11 +116,12 @@ def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
     budget = Budget.of(request.epsilon, delta - aside, unit=schema.unit)
     check_noise_fits(method, workload, domain=seen.domain, budget=budget)
     preload_inference(method, rules=seen.rules)
+    data = open_snapshot(data)
     table = PrivateTable.of(data, schema=seen)
     known = None if request.public is None else read_public(request.public, schema=seen)
     context = RunContext(
-        library=find_frame_library(data),
-        table_format=str(table_format_like(data)),
+        library=find_frame_library(request.data),
+        table_format=str(table_format_like(request.data)),
         ledger=request.ledger.absolute(),
     )
     run, source = reserve(
@@ -143,5 +150,6 @@ def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
         known = None if request.public is None else read_public(request.public, schema=schema)
     oracle = RecordingOracle(Barrier(table, run=run, noise=source, public=known), transcript=transcript)
     transcript.final = method.measure(oracle, workload, progress)
+    current_state().opened.close()
     run.finish(returned=run.record().compute_unneeded() if method.fixed_plan else None)
     return transcript.measurements()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from populace.core.errors import UsageError
 from populace.core.memory_limit import parse_memory
+from populace.core.table_address import PushDown, TableAddress, parse_tables
 from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
@@ -31,8 +32,8 @@ _CONTENT_ADDRESS = re.compile(r"[0-9a-fA-F]{16}|^[A-Z0-9_]+(-[a-zA-Z][0-9]+)+--"
 class RunRequest:
     """A run on a private table: under which schema, for which budget, from which account, and by which method.
 
-    `data` is a path or a frame, and `public` a table that everybody may know. `noise` other than the operating
-    system's makes the run a rehearsal.
+    `data` is a path, the address of a table in a database, or a frame, and `public` a table that everybody may know.
+    `noise` other than the operating system's makes the run a rehearsal.
 
     >>> request = RunRequest.of("people.csv", schema=Schema.from_sizes({"sex": 2}), epsilon="0.1", delta=0)
     >>> request.dataset, request.epsilon, request.method_name
@@ -76,6 +77,7 @@ class RunRequest:
         A run without a `method` asks for estimates, or for what its `purpose` says.
         """
         spent, offered = parse_epsilon(epsilon), parse_delta(delta)
+        data = parse_tables(data)
         schema = as_schema(schema)
         chosen = None if method is None else find_method(method, schema=schema)
         if schema.linked is not None and isinstance(data, Mapping):
@@ -131,13 +133,17 @@ def as_schema(schema: Schema | Path | str) -> Schema:
 
 
 def default_dataset(data: Any) -> str:
-    """Return the account's name for data that comes without one: the file's stem, or "table" for a frame.
+    """Return the account's name for data that comes without one: a file's stem, a database's table, or "table".
 
     Symbolic links are followed, or one file had as many accounts as it has links.
     """
     if isinstance(data, Mapping):
         # Linked tables: that of the units is named first.
         return default_dataset(next(iter(data.values()), None))
+    if isinstance(data, PushDown):
+        return default_dataset(data.data)
+    if isinstance(data, TableAddress):
+        return data.table
     if not isinstance(data, (str, Path)):
         return "table"
     given, real = Path(data), Path(os.path.realpath(data))

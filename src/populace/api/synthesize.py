@@ -46,7 +46,8 @@ def synthesize(
     """Return a synthetic table with an (epsilon, delta) guarantee for the unit named in the schema.
 
     It is `measure`, `fit` and `generate` in one.
-    `data` is a path or any frame that narwhals understands; the release's table is of the same kind.
+    `data` is a path, the address of a table in a database (`people.duckdb::people`, `postgresql://…::people`,
+    `spark:people`), or any frame that narwhals understands; the release's table is of the same kind.
     The budget is reserved in the ledger before a row is read, and stays spent whatever happens later.
     `workload` says which marginals should be accurate: "pairs", "triples", a TOML file or a `Workload`.
     `public` is a table of the same schema that everybody may know, such as last year's release: a path or a frame. It

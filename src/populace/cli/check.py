@@ -13,6 +13,7 @@ from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, emit_result, progress, say
 from populace.cli.notes import note_account, note_weak_guarantee
 from populace.core.errors import UsageError
+from populace.core.table_address import TableAddress
 
 if TYPE_CHECKING:
     from populace.api.request import RunRequest
@@ -50,7 +51,7 @@ EXPECT = Option(
 )
 def check(
     release: Path,
-    data: Path,
+    data: Path | TableAddress,
     schema: Path,
     claims: Path,
     epsilon: str,

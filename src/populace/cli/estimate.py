@@ -13,6 +13,7 @@ from populace.cli.command import Option, command
 from populace.cli.console import emit, emit_json, emit_result, progress, say
 from populace.cli.notes import note_account, note_weak_guarantee
 from populace.core.errors import UsageError
+from populace.core.table_address import TableAddress
 
 if TYPE_CHECKING:
     from populace.planning.expected_estimates import ExpectedError
@@ -59,7 +60,7 @@ EXPECT = Option(
     options.JSON,
 )
 def estimate(
-    data: Path,
+    data: Path | TableAddress,
     schema: Path,
     design: Path,
     queries: Path,

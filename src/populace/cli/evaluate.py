@@ -14,7 +14,7 @@ from populace.core.errors import UsageError
 
 FILES = Option(
     "REAL SYNTHETIC",
-    "The real table, a CSV or Parquet file, whose rows are read without protection; then the synthetic one, a file of "
+    f"The real table: {options.TABLE_FORMS}; its rows are read without protection. Then the synthetic one, a file of "
     "any tool or a release folder. Of linked tables both by name, twice: household=FILE person=FILE.",
     required=True,
     repeated=True,

@@ -10,13 +10,19 @@ from populace.cli import options
 from populace.cli.command import Option, command
 from populace.cli.console import emit_result, save_text, say
 from populace.core.errors import DataError
+from populace.core.table_address import FORMS, TableAddress
 
 if TYPE_CHECKING:
     from populace.private.read.sources import Source
     from populace.schema.imports.draft import ObservedCells
 
 
-DATA = Option("DATA", "A table: a CSV, Parquet or Arrow file.", Path, required=True)
+DATA = Option(
+    "DATA",
+    f"A table: a CSV, Parquet or Arrow file, or one of a database ({FORMS}).",
+    options.parse_table,
+    required=True,
+)
 PUBLIC = Option(
     "--data-is-public",
     "Read the rows too, and write their values and ranges. Only for data that everybody may see.",
@@ -25,7 +31,7 @@ PUBLIC = Option(
 
 
 @command(DATA, options.SCHEMA_OUT, PUBLIC, options.KNOWN_PRIVATE, options.JSON)
-def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool) -> None:
+def inspect(data: Path | TableAddress, out: Path, public: bool, ledger: Path | None, json: bool) -> None:
     """Draft a schema from the header of a file: names, and declared types where the file has them.
 
     No row is read. Every unknown is marked with "fill in": values and ranges come from a codebook, or are learnt with
@@ -47,6 +53,7 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
         from populace.private.public_table import check_not_private
 
         check_not_private(data, accounts=list_private_datasets(resolve_ledger(ledger)))
+    named = data.table if isinstance(data, TableAddress) else data.stem
     arrow = _is_arrow(data)
     source = None if arrow else open_source(data)
     typed: Any = ()
@@ -59,10 +66,10 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
     _check_names(names)
     if public:
         rows = source or open_source(_read_arrow(data, lambda file: pa.ipc.open_file(file).read_all()))
-        document = draft_from_rows(_collect_values(rows, types), dataset=data.stem)
+        document = draft_from_rows(_collect_values(rows, types), dataset=named)
         text = document.text(heading=FROM_ROWS)
     else:
-        document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=data.stem)
+        document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=named)
         text = document.text(heading=NAMES_ONLY)
     save_text(text, out)
     left = [name for name, keys in document.columns.items() if not keys]
@@ -109,9 +116,11 @@ def _describe_type(kind: Any) -> tuple[str, str]:
     return next(((sort, words) for holds, sort, words in known if holds(kind)), ("text", "text"))
 
 
-def _is_arrow(data: Path) -> bool:
+def _is_arrow(data: Path | TableAddress) -> bool:
     from populace.private.read.file_signatures import ARROW
 
+    if isinstance(data, TableAddress):
+        return False
     try:
         with data.open("rb") as handle:
             return handle.read(len(ARROW)) == ARROW
@@ -119,7 +128,7 @@ def _is_arrow(data: Path) -> bool:
         return False  # whoever opens it next says why
 
 
-def _read_arrow(data: Path, read: Callable[[Any], Any]) -> Any:
+def _read_arrow(data: Path | TableAddress, read: Callable[[Any], Any]) -> Any:
     """Read what is wanted of a Parquet or Arrow file; errors say nothing of its content."""
     import pyarrow as pa
 

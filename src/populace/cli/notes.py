@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -123,14 +123,14 @@ def note_missing_digests(folder: Path) -> None:
         say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be checked")
 
 
-def note_unread_columns(data: Path | Mapping[str, Path], schema: Schema) -> None:
+def note_unread_columns(data: object, schema: Schema) -> None:
     """Note on stderr which columns of a file the schema does not name, from its header alone."""
     from populace.private.read.file_signatures import can_be_header, is_like_value
     from populace.private.read.rows_to_codes import columns_to_read, open_source
     from populace.schema.hints import quote_names
 
-    if isinstance(data, Mapping) or not data.is_file():
-        # Of linked tables either names columns of its own.
+    if not isinstance(data, Path) or not data.is_file():
+        # Of linked tables either names columns of its own, and a database is asked once.
         return
     names, wanted = open_source(data).names, columns_to_read(schema)
     known = {*wanted, *schema.columns}

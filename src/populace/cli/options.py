@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from populace.cli.command import Bundle, Option
 from populace.core.errors import UsageError
+from populace.core.table_address import FORMS, PushDown, TableAddress, parse_address
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
 
 DEFAULT_LEDGER = "~/.local/state/populace/ledger.db"
 MAX_SEED = 2**64 - 1
+# A table by its name, and not an address with options.
+_NAMED = re.compile(r"(?!postgres(ql)?:)[^=]*=")
 Parsed = TypeVar("Parsed")
 
 
@@ -54,12 +58,22 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
-DATA = Option("DATA", "The private table: a CSV or Parquet file.", Path, required=True)
+def parse_table(text: str) -> Path | TableAddress:
+    """Return the path of a file, or the address of a table in a database."""
+    return parse_address(text) or Path(text)
+
+
+TABLE_FORMS = f"a CSV or Parquet file, or a table of a database ({FORMS})"
+DATA = Option("DATA", f"The private table: {TABLE_FORMS}.", parse_table, required=True)
 TABLES = Option(
     "DATA",
-    "The private table: a CSV or Parquet file. Of linked tables both, by name: household=FILE person=FILE.",
+    f"The private table: {TABLE_FORMS}. Of linked tables both, by name: household=FILE person=FILE.",
     required=True,
     repeated=True,
+)
+PUSH_DOWN = Option(
+    "--push-down",
+    "Count rows where they are, on the Spark cluster, and bring only counts here. Its workers need populace.",
 )
 SCHEMA = Option("--schema FILE", "A schema.toml, or a domain.json (column → size).", Path, required=True)
 EPSILON = Option("--epsilon E", "The privacy loss to allow, such as 1, 0.5 or 1/3.", required=True)
@@ -136,20 +150,22 @@ def build_run_request(values: Mapping[str, Any]) -> RunRequest:
     """Return what a run is asked for."""
     from populace.api.request import RunRequest
 
-    return RunRequest.of(**{**values, "data": parse_tables(values["data"])})
+    given = dict(values)
+    tables = parse_tables(given.pop("data"))
+    return RunRequest.of(data=PushDown(tables) if given.pop("push_down") else tables, **given)
 
 
-def parse_tables(given: Sequence[str]) -> Path | dict[str, Path]:
-    """Return the file of a table, or the files of linked tables by name.
+def parse_tables(given: Sequence[str]) -> Path | TableAddress | dict[str, Path | TableAddress]:
+    """Return the file or address of a table, or those of linked tables by name.
 
     >>> parse_tables(["people.csv"]), sorted(parse_tables(["household=h.csv", "person=p.csv"]))
     (PosixPath('people.csv'), ['household', 'person'])
     """
     parts = [each.partition("=") for each in given]
-    # A file whose name has a sign of equality is one table.
-    if len(given) == 1 and (not parts[0][1] or Path(given[0]).exists()):
-        return Path(given[0])
-    named = {name: Path(path) for name, _, path in parts if name and path}
+    # A file or address that has a sign of equality is one table.
+    if len(given) == 1 and (not _NAMED.match(given[0]) or Path(given[0]).exists()):
+        return parse_table(given[0])
+    named = {name: parse_table(path) for name, _, path in parts if name and path}
     if len(named) < len(given):
         raise UsageError(
             f"{len(given)} tables are given, and not each by a name of its own.",
@@ -167,7 +183,7 @@ def build_row_request(values: Mapping[str, Any]) -> RowRequest:
 
 RUN_REQUEST = Bundle(
     "request",
-    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET, MEMORY),
+    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET, MEMORY, PUSH_DOWN),
     build_run_request,
 )
 ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

@@ -9,6 +9,7 @@ from populace.cli import options
 from populace.cli.command import Option, command
 from populace.cli.console import emit_result, say
 from populace.core.errors import UsageError
+from populace.core.table_address import TableAddress
 
 OWNER_ONLY = 0o700
 
@@ -28,7 +29,7 @@ KEY = Option(
 
 
 @command(options.DATA, options.SCHEMA, SHARES, KEY, options.OUT, options.JSON)
-def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: bool) -> None:
+def split(data: Path | TableAddress, schema: Path, shares: str, key: Path, out: Path, json: bool) -> None:
     """Partition a private table by unit, for parallel composition.
 
     Units are identified by the id column that the schema names. Nobody is in two parts, so questions to all of them
@@ -63,7 +64,7 @@ def split(data: Path, schema: Path, shares: str, key: Path, out: Path, json: boo
     hint = "give numbers that add up to 1, such as 1/2,1/2 or 0.2,0.8"
     parts = tuple(parse_number(part, name="a share", hint=hint) for part in shares.split(","))
     wanted = Split(shares=parts, neighbours=described.unit.neighbours)
-    if data.suffix not in (".csv", ".parquet") or not data.is_file():
+    if not isinstance(data, Path) or data.suffix not in (".csv", ".parquet") or not data.is_file():
         raise UsageError(f"{str(data)!r} is no .csv or .parquet file.", hint="name the private table")
     check_free_memory()
     secret = SplitKey.load_or_draw(key, entropy=SystemEntropy())

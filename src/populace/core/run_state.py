@@ -7,7 +7,7 @@ that nothing was spent, and what was answered is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,10 +36,12 @@ class Booking:
 class RunState:
     """What one command or call has come to so far. It is filled by whoever takes each step."""
 
-    __slots__ = ("booking", "hint", "kept", "paid", "result")
+    __slots__ = ("booking", "hint", "kept", "opened", "paid", "result")
 
     def __init__(self) -> None:
         self.booking: Booking | None = None
+        # Databases that the run reads, to be closed when it ends.
+        self.opened = ExitStack()
         # What was answered, by the names under which an exception carries it.
         self.paid: AnswerCollector | None = None
         # Where that is kept, how to go on from there, and the folder of a result that is whole and in place.
@@ -77,6 +79,7 @@ def run_state() -> Iterator[RunState]:
         raise
     finally:
         _STATE.reset(token)
+        state.opened.close()
 
 
 def current_state() -> RunState:

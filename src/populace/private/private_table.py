@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NoReturn
 
-from populace.private.code_store import CodeStore
 from populace.private.engine import Engine
-from populace.private.engines.memory_engine import MemoryEngine
+from populace.private.engines.open_engine import prepare_engine
 from populace.private.read.household_source import open_tables
-from populace.private.read.rows_to_codes import check_header, read_counted_codes, read_rows
+from populace.private.read.rows_to_codes import check_header, read_rows
 from populace.private.read.value_counts import Tally, read_tallies
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
@@ -43,9 +42,8 @@ class PrivateTable:
         """Return a handle on a file or frame whose header fits the schema; of linked tables `data` is both, by name."""
         source = open_tables(data, schema=schema)
         check_header(source, schema)
-        store = CodeStore.of(schema)
         return cls(
-            lambda: MemoryEngine(read_counted_codes(source, schema, store), domain=schema.domain),
+            prepare_engine(source, schema),
             schema=schema,
             read_tallies=lambda: read_tallies(source, schema),
             read_survey_rows=lambda: read_rows(source, schema),

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from populace.core.errors import DataError, UsageError
+from populace.core.table_address import PushDown, TableAddress, parse_address
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.ledger.account import normalize_name
 from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source, read_codes
@@ -29,7 +30,8 @@ def check_not_same_table(public: Any, *, data: Any, accounts: Collection[str]) -
 
     `accounts` are the names of tables that are known to be private. A frame has no name of its own.
     """
-    if _is_same_table(public, data):
+    data = data.data if isinstance(data, PushDown) else data
+    if _is_same_table(parse_address(public) or public, data):
         raise UsageError(
             "the public table is the private table: its exact counts would be in the release.",
             hint="give a table that everybody may know, or leave --public out",
@@ -39,9 +41,11 @@ def check_not_same_table(public: Any, *, data: Any, accounts: Collection[str]) -
 
 def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
     """Refuse a table as public whose name is that of an account: its rows are known to be private."""
-    if isinstance(public, str | os.PathLike):
+    address = public if isinstance(public, TableAddress) else parse_address(public)
+    if address is not None or isinstance(public, str | os.PathLike):
         known = {normalize_name(name) for name in accounts}
-        private = [name for name in _names(Path(public)) if normalize_name(name) in known]
+        names = (address.table,) if address is not None else _names(Path(public))
+        private = [name for name in names if normalize_name(name) in known]
         if private:
             raise UsageError(
                 f"{private[0]!r} names a private table: it has an account, or this run opens one. A public table is "
@@ -62,6 +66,8 @@ def _names(path: Path) -> tuple[str, ...]:
 
 def _is_same_table(one: Any, other: Any) -> bool:
     """Say whether two tables are one object, or one file under any of its names."""
+    if isinstance(one, TableAddress) or isinstance(other, TableAddress):
+        return bool(one == other)
     paths = [isinstance(each, str | os.PathLike) for each in (one, other)]
     if all(paths):
         try:
@@ -86,7 +92,7 @@ def read_public(data: Any, *, schema: Schema) -> PublicTable:
     A file is named by its name and the SHA-256 of its bytes, a frame by that of a CSV file of it.
     """
     if isinstance(data, str):
-        data = Path(data)
+        data = parse_address(data) or Path(data)
     # Nobody behind a public row is protected, so nobody's rows are counted.
     plain = replace(schema, unit=PrivacyUnit(), totals=())
     source = open_source(data)

@@ -41,7 +41,7 @@ def split_table(data: Any, *, schema: Schema, split: Split, key: SplitKey) -> tu
     """
     _refuse_linked(schema)
     check_rows_are_units(schema)
-    source = open_source(Path(data) if isinstance(data, str) else data)
+    source = open_source(data)
     check_header(source, schema)
 
     @cache

@@ -11,7 +11,6 @@ Proof: docs/proofs/linked-tables.md
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.core.errors import DataError, UsageError
+from populace.core.table_address import PushDown
+from populace.private.read.databases.postgres_source import PostgresSource
+from populace.private.read.databases.push_down import PushDownSource
 from populace.private.read.rows_to_codes import open_source
-from populace.private.read.sources import BATCH_ROWS, Source
+from populace.private.read.sources import BATCH_ROWS, FrameSource, Source
 from populace.private.read.value_counts import cells_to_texts, unify_texts
 from populace.private.redact import redact_row_errors
 from populace.schema.codec.cell_texts import Array, pc, to_texts
@@ -38,14 +40,27 @@ Places = npt.NDArray[np.int64]
 
 def open_tables(data: Any, *, schema: Schema) -> Source:
     """Look at the header of a table, or of both linked tables where the schema declares two; no row is read."""
+    if isinstance(data, PushDown):
+        return PushDownSource(data.data, schema=schema)
     if schema.linked is None:
         if isinstance(data, Mapping):
             raise UsageError(
                 f"the tables {quote_names(map(str, data))} are given, but the schema declares one table.",
                 hint="declare them under [tables.NAME], or give one file or frame",
             )
-        return open_source(Path(data) if isinstance(data, str) else data)
+        return open_by_unit(data, key=schema.unit.id)
     return HouseholdSource(data, schema=schema, linked=schema.linked)
+
+
+def open_by_unit(data: Any, *, key: str | None) -> Source:
+    """Look at the header of a table; where a key names units, an order of its rows that they decide alone is kept.
+
+    Files and frames in memory have one. A query has none, so its rows are sorted.
+    """
+    source = open_source(data)
+    if key is None or not isinstance(source, FrameSource | PostgresSource):
+        return source
+    return source.sort_by_unit(key)
 
 
 class HouseholdSource:
@@ -64,7 +79,10 @@ class HouseholdSource:
                 hint=f"give both by name: {' '.join(f'{name}=FILE' for name in names)}",
             )
         self._linked = linked
-        self._units, self._members = (_open(data[name]) for name in names)
+        keys = (linked.unit_key, linked.member_key)
+        self._units, self._members = (
+            open_by_unit(data[name], key=key) for name, key in zip(names, keys, strict=True)
+        )
         functions = schema.layout.functions
         self._unit_columns = [n for n in list_unit_columns(linked, schema.columns) if n not in functions]
         self._member_columns = [n for n, column in linked.columns.items() if not column.function_of]
@@ -159,10 +177,6 @@ def _sort_columns(linked: LinkedTables) -> list[str]:
     roles = [role for role in (linked.householder, linked.partner) if role is not None]
     named = [name for role in roles for name in condition_columns(parse_condition(role))]
     return list(dict.fromkeys([*named, *(name for name, _ in linked.sort_keys)]))
-
-
-def _open(data: Any) -> Source:
-    return open_source(Path(data) if isinstance(data, str) else data)
 
 
 def _check_columns(source: Source, wanted: Sequence[str], *, table: str) -> None:

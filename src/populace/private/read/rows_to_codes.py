@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from populace.core.errors import DataError, ResourceError
+from populace.core.table_address import TableAddress, parse_address
 from populace.private.code_store import FREQUENCY, CodeStore
 from populace.private.read.csv_source import CsvSource
+from populace.private.read.databases.open_database import OpenTable, open_database
 from populace.private.read.file_signatures import PARQUET, is_like_value
 from populace.private.read.sources import FrameSource, ParquetSource, Source
 from populace.private.read.value_counts import cells_to_texts, select_first_rows
@@ -32,10 +34,15 @@ from populace.schema.schema import Schema
 
 
 def open_source(data: Any) -> Source:
-    """Look at the header of a CSV file, a Parquet file or a frame; no row is read.
+    """Look at the header of a CSV file, a Parquet file, a table of a database or a frame; no row is read.
 
-    A path is a text or a path object; anything else must be a frame that narwhals understands.
+    A path is a text or a path object, a table of a database an address; anything else must be a frame that narwhals
+    understands.
     """
+    if isinstance(data, OpenTable):
+        return data.source
+    if (address := data if isinstance(data, TableAddress) else parse_address(data)) is not None:
+        return open_database(address)
     if not isinstance(data, str | os.PathLike):
         return FrameSource(data)
     path = Path(data)

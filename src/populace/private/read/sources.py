@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from populace.core.errors import DataError
+from populace.private.read.databases.lazy_frames import sort_by_unit, stream_batches
 from populace.private.redact import redact_open_errors, redact_row_errors
 from populace.schema.codec.cell_texts import Array, has_no_text, to_texts
 
@@ -66,7 +68,7 @@ class ParquetSource:
 
 
 class FrameSource:
-    """A frame of any library that narwhals speaks; a lazy one is collected when its rows are read.
+    """A frame of any library that narwhals speaks; the rows of a lazy one come batch by batch, each time anew.
 
     The names and the types of its columns are public, as a file's header is: whoever made the frame chose them.
     """
@@ -74,7 +76,12 @@ class FrameSource:
     kind: Literal["frame"] = "frame"
     decimal = "."
 
-    def __init__(self, data: Any) -> None:
+    def __init__(
+        self, data: Any, *, title: str = "the frame", close: Callable[[], None] = lambda: None
+    ) -> None:
+        self._title = title
+        self.close = close
+        self._key: str | None = None
         # Files need nothing of it.
         import narwhals as nw
         from narwhals.exceptions import DuplicateError
@@ -96,20 +103,35 @@ class FrameSource:
             ) from None
         self.names = tuple(str(name) for name in columns)
 
+    @property
+    def spark_frame(self) -> Any:
+        """The frame of Spark that this is; None where it is none."""
+        library = self._frame.implementation
+        return self._frame.to_native() if library.is_pyspark() or library.is_pyspark_connect() else None
+
+    def sort_by_unit(self, key: str) -> FrameSource:
+        """Return the same frame; what a unit keeps of a lazy one follows from the unit's rows, not from their order."""
+        found = copy(self)
+        found._key = key
+        return found
+
     def without_text(self, columns: Sequence[str]) -> list[str]:
         """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
-        with redact_open_errors("the frame"):
+        with redact_open_errors(self._title):
             return [name for name in columns if _declares_no_text(self._frame, name)]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
         import narwhals as nw
 
-        with redact_row_errors("the frame"):
+        with redact_row_errors(self._title):
             chosen = self._frame.select(list(columns))
-            eager = chosen.collect() if isinstance(chosen, nw.LazyFrame) else chosen
-            for start in range(0, len(eager), BATCH_ROWS):
-                part = eager[start : start + BATCH_ROWS]
+            if isinstance(chosen, nw.LazyFrame):
+                chosen = chosen if self._key is None else sort_by_unit(chosen, key=self._key)
+                yield from stream_batches(chosen, rows=BATCH_ROWS, to_arrow=_to_arrow)
+                return
+            for start in range(0, len(chosen), BATCH_ROWS):
+                part = chosen[start : start + BATCH_ROWS]
                 arrays = [_to_arrow(part.get_column(name)) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 

@@ -286,5 +286,6 @@ def _encodable(values: Array) -> Array:
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
     if pa.types.is_decimal(kind):
-        return values.cast(pa.float64(), safe=False)
+        # Whole numbers keep all their digits; the others are as exact as numbers of any other type.
+        return values.cast(pa.string() if kind.scale == 0 else pa.float64(), safe=False)
     return values

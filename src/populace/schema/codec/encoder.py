@@ -74,6 +74,10 @@ class Encoder:
             self._type
         )[places]
 
+    def known_texts(self) -> list[str]:
+        """Return every text that has a code of its own, and every other spelling of one without blanks at its ends."""
+        return [*self._exact.texts, *self._loose.texts]
+
     def find_outside(self, values: Array, *, decimal: str = ".") -> npt.NDArray[np.bool_]:
         """Say which values lie outside the domain: they get the code that is declared for everything else."""
         if isinstance(values, pa.ChunkedArray):
@@ -125,7 +129,8 @@ class _TextLookup:
     """Texts with their codes."""
 
     def __init__(self, codes: dict[str, int]) -> None:
-        self._keys = texts_to_arrow(list(codes))
+        self.texts = list(codes)
+        self._keys = texts_to_arrow(self.texts)
         self._codes = np.array([*codes.values(), _NONE], dtype=np.int64)
 
     def __call__(self, written: Array) -> Integers:

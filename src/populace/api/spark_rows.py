@@ -1,0 +1,104 @@
+"""Synthetic rows drawn by the workers of a Spark cluster, from a saved model. It costs no budget."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from populace.api.generate import check_row_count
+from populace.api.request import RowRequest
+from populace.core.errors import ReleaseError, UsageError
+from populace.inference.model import Model
+from populace.release.synthetic_rows import draw_table
+from populace.schema.codec.decoder import arrow_type
+from populace.schema.schema import Schema
+
+# Rows that a task draws in one go.
+BLOCK_ROWS = 2**18
+
+
+def generate_on_spark(model: Model, session: Any, *, rows: int | None = None, seed: int | None = None) -> Any:
+    """Return a Spark frame of synthetic rows of a model, drawn by the workers as they are needed.
+
+    The same seed gives the same rows, whatever the number of workers or partitions, and also where a task is repeated.
+    Workers need populace. Rows are drawn in blocks, so they are other rows than `generate` draws with the same seed.
+    The frame is no release folder: keep the statement of the measurements beside what is written of it.
+
+    >>> import pyarrow as pa
+    >>> import populace as pp
+    >>> people = pa.table({"smokes": [0, 0, 0, 1] * 500})
+    >>> schema = pp.Schema.from_sizes({"smokes": 2})
+    >>> model = pp.fit(pp.measure(people, schema=schema, epsilon=1, delta=0, dataset="smokers"))
+    >>> frame = pp.generate_on_spark(model, session, rows=300, seed=1)  # doctest: +SKIP
+    """
+    check_row_count(RowRequest(rows=rows, seed=seed))
+    measurements = model.measurements
+    if measurements is None:
+        raise ReleaseError(
+            "the measurements that the model was fitted to are not at hand.",
+            hint="load it from the folder that holds both",
+        )
+    schema = measurements.schema
+    if schema.geography is not None or schema.linked is not None or schema.totals:
+        raise UsageError(
+            "rows that together meet public counts, units or links are drawn in one place.",
+            hint="use pp.generate",
+        )
+    total = max(0, round(model.total)) if rows is None else rows
+    first = secrets.randbits(63) if seed is None else seed
+    types = pa.schema([(name, _spark_type(arrow_type(column))) for name, column in schema.columns.items()])
+    files = _read_folder(model)
+
+    sizes = _split_rows(total)
+
+    def draw(batches: Iterator[Any]) -> Iterator[Any]:
+        held, own = _load_folder(files)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rng = np.random.default_rng([first, number])
+                drawn = draw_table(own, held, rows=sizes[number], rng=rng).table
+                yield from drawn.cast(types).to_batches()
+
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return session.range(0, len(sizes), 1, len(sizes)).mapInArrow(draw, from_arrow_schema(types))
+
+
+def _split_rows(rows: int) -> list[int]:
+    """Return how many rows each block has. Which they are follows from the model, the seed and the block's number.
+
+    >>> _split_rows(2**18 + 5)
+    [262144, 5]
+    """
+    blocks = max(1, -(-rows // BLOCK_ROWS))
+    return [min(BLOCK_ROWS, rows - number * BLOCK_ROWS) for number in range(blocks)]
+
+
+def _spark_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that Spark has for cells: moments in microseconds, and times of the day as texts."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us")
+    return pa.string() if pa.types.is_time(kind) else kind
+
+
+def _read_folder(model: Model) -> dict[str, bytes]:
+    """Return the files of a saved model: they go to the workers as they are, and nothing is unpickled there."""
+    with TemporaryDirectory() as folder:
+        model.save(folder)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def _load_folder(files: dict[str, bytes]) -> tuple[Model, Schema]:
+    with TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        model = Model.load(folder)
+    if model.measurements is None:
+        raise ReleaseError("the model has no measurements.", hint="save it with them")
+    return model, model.measurements.schema
