@@ -82,7 +82,7 @@ def evaluate(files: list[str], schema: Path, out: Path, roles: dict[str, Any], j
     emit(str(out))
 
 
-def parse_both(files: Sequence[str]) -> tuple[Path | dict[str, Path], Path | dict[str, Path]]:
+def parse_both(files: Sequence[str]) -> tuple[options.Tables, options.Tables]:
     """Return the real and the synthetic table, each a file or the files of linked tables by name.
 
     >>> parse_both(["people.csv", "synthetic.csv"])

@@ -155,7 +155,10 @@ def build_run_request(values: Mapping[str, Any]) -> RunRequest:
     return RunRequest.of(data=PushDown(tables) if given.pop("push_down") else tables, **given)
 
 
-def parse_tables(given: Sequence[str]) -> Path | TableAddress | dict[str, Path | TableAddress]:
+Tables = Path | TableAddress | dict[str, Path | TableAddress]
+
+
+def parse_tables(given: Sequence[str]) -> Tables:
     """Return the file or address of a table, or those of linked tables by name.
 
     >>> parse_tables(["people.csv"]), sorted(parse_tables(["household=h.csv", "person=p.csv"]))
