@@ -64,9 +64,10 @@ def draft_schema(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Schem
             columns[name] = {"kind": "categorical", "values": ["false", "true"]}
             notes[name] = f"declared type: {declared}"
         else:
-            todo = _BY_TYPE.get(sort, FILL_IN)
+            todo = column_todo(sort)
             notes[name] = f"declared type: {declared}; {todo}" if declared else todo
-    return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
+    table, asked = draft_table(dataset)
+    return SchemaDocument(columns=columns, table=table, notes=notes, asked=asked)
 
 
 def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> SchemaDocument:
@@ -83,11 +84,22 @@ def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> Schem
         else f'more than {LIMITS.max_draft_values} different values; values = "learn", or remove the column: {FILL_IN}'
         for name, keys in columns.items()
     }
-    return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
+    table, asked = draft_table(dataset)
+    return SchemaDocument(columns=columns, table=table, notes=notes, asked=asked)
 
 
-def _table(dataset: str) -> dict[str, Any]:
-    return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}
+def draft_table(dataset: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the keys of a draft's `[table]`, and the questions behind them."""
+    return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}, _WHO
+
+
+def column_todo(sort: str) -> str:
+    """Return what is left to fill in for a column of a sort of type.
+
+    >>> column_todo("text")
+    'kind = "categorical" with values, or values = "learn": fill in'
+    """
+    return _BY_TYPE.get(sort, FILL_IN)
 
 
 def _column(cells: ObservedCells) -> dict[str, Any]:
