@@ -14,6 +14,7 @@ from populace.core.errors import UsageError
 from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
+from populace.schema.hints import table_stem
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -136,15 +137,20 @@ def default_dataset(data: Any) -> str:
     if not isinstance(data, (str, Path)):
         return "table"
     given, real = Path(data), Path(os.path.realpath(data))
-    if given.name == real.name or not real.is_file():
-        return given.stem
-    if _CONTENT_ADDRESS.search(real.stem):
+    if str(given) == "-":
+        raise UsageError(
+            "standard input has no name that could name an account.",
+            hint="give --dataset, or name the dataset in the schema: dataset = … under [table]",
+        )
+    if given.name == real.name or not real.exists():
+        return table_stem(real)
+    if _CONTENT_ADDRESS.search(table_stem(real)):
         # Content stores name a file by a digest of it, which must not reach the ledger or a statement.
         raise UsageError(
             f"{str(given)!r} is a link to a file that is named by its content, which cannot name an account.",
             hint="name the dataset in the schema: dataset = … under [table]",
         )
-    return real.stem
+    return table_stem(real)
 
 
 def resolve_ledger(ledger: Path | str | None) -> Path:

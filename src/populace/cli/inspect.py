@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from populace.schema.imports.draft import ObservedCells
 
 
-DATA = Option("DATA", "A table: a CSV, Parquet or Arrow file.", Path, required=True)
+DATA = Option(
+    "DATA",
+    "A table: CSV, Parquet, Arrow, JSON Lines, Excel, SPSS, Stata or SAS; a folder or a pattern of files; - is stdin.",
+    Path,
+    required=True,
+)
 PUBLIC = Option(
     "--data-is-public",
     "Read the rows too, and write their values and ranges. Only for data that everybody may see.",
@@ -26,49 +31,49 @@ PUBLIC = Option(
 
 @command(DATA, options.SCHEMA_OUT, PUBLIC, options.KNOWN_PRIVATE, options.JSON)
 def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool) -> None:
-    """Draft a schema from the header of a file: names, and declared types where the file has them.
+    """Draft a schema from the header of a file: names, declared types, labels and missing codes where it has them.
 
-    No row is read. Every unknown is marked with "fill in": values and ranges come from a codebook, or are learnt with
-    budget.
+    No row is read. Value labels of SPSS and Stata files become domains of origin "codebook". Every unknown is marked
+    with "fill in": values and ranges come from a codebook, or are learnt with budget.
 
     Examples:
       populace inspect people.csv --out schema.toml
+      populace inspect survey.dta --out schema.toml
       populace inspect public-2018.csv --data-is-public --out schema.toml
     """
     import numpy  # noqa: F401 (where memory is short, pyarrow would go on without it and fail later)
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    from populace.private.read.rows_to_codes import open_source
+    from populace.private.read.file_source import open_file
+    from populace.schema.hints import table_stem
     from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft_from_rows, draft_schema
+    from populace.schema.imports.embedded.embedded_draft import FROM_LABELS, draft_from_metadata
 
     if public:
         from populace.api.request import list_private_datasets, resolve_ledger
         from populace.private.public_table import check_not_private
 
         check_not_private(data, accounts=list_private_datasets(resolve_ledger(ledger)))
-    arrow = _is_arrow(data)
-    source = None if arrow else open_source(data)
-    typed: Any = ()
-    if source is None:
-        typed = _read_arrow(data, lambda file: pa.ipc.open_file(file).schema)
-    elif source.kind == "parquet":
-        typed = _read_arrow(data, pq.read_schema)
-    types = {field.name: _describe_type(field.type) for field in typed}
-    names = tuple(field.name for field in typed) if source is None else source.names
-    _check_names(names)
+    source = open_file(data)
+    _check_names(source.names)
+    types = {name: _describe_type(kind) for name, kind in source.types.items()}
     if public:
-        rows = source or open_source(_read_arrow(data, lambda file: pa.ipc.open_file(file).read_all()))
-        document = draft_from_rows(_collect_values(rows, types), dataset=data.stem)
+        document = draft_from_rows(_collect_values(source, types), dataset=table_stem(data))
         text = document.text(heading=FROM_ROWS)
+    elif source.metadata is not None:
+        document = draft_from_metadata(source.metadata, dataset=table_stem(data))
+        text = document.text(heading=FROM_LABELS)
     else:
-        document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=data.stem)
+        document = draft_schema(
+            {name: types.get(name, ("", "")) for name in source.names}, dataset=table_stem(data)
+        )
         text = document.text(heading=NAMES_ONLY)
     save_text(text, out)
-    left = [name for name, keys in document.columns.items() if not keys]
-    say(f"{len(names)} columns, {len(left)} of them to fill in")
+    left = [name for name, keys in document.columns.items() if "kind" not in keys]
+    say(f"{len(source.names)} columns, {len(left)} of them to fill in")
+    for remark in document.remarks:
+        say(f"note: {remark}")
     if json or str(out) != "-":
-        emit_result({"schema": str(out), "columns": len(names), "to_fill_in": left}, json=json)
+        emit_result({"schema": str(out), "columns": len(source.names), "to_fill_in": left}, json=json)
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -107,26 +112,6 @@ def _describe_type(kind: Any) -> tuple[str, str]:
         (types.is_temporal, "time", "date"),
     )
     return next(((sort, words) for holds, sort, words in known if holds(kind)), ("text", "text"))
-
-
-def _is_arrow(data: Path) -> bool:
-    from populace.private.read.file_signatures import ARROW
-
-    try:
-        with data.open("rb") as handle:
-            return handle.read(len(ARROW)) == ARROW
-    except (OSError, ValueError):
-        return False  # whoever opens it next says why
-
-
-def _read_arrow(data: Path, read: Callable[[Any], Any]) -> Any:
-    """Read what is wanted of a Parquet or Arrow file; errors say nothing of its content."""
-    import pyarrow as pa
-
-    from populace.private.redact import redact_open_errors
-
-    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
-        return read(handle)
 
 
 def _collect_values(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, ObservedCells]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +78,6 @@ class HouseholdSource:
         places = [linked.names_at(place) for place in linked.places]
         wide = [own[name] for own in places for name in self._member_columns]
         self._member_at = {own[n]: (n, k) for k, own in enumerate(places) for n in self._member_columns}
-        self.kind: Literal["csv", "parquet", "frame"] = self._units.kind
         self.decimal = self._units.decimal
         self.names = (linked.unit_key, *self._unit_columns, linked.count, *wide)
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from populace.core.array_types import Ints
-from populace.core.errors import DataError, ResourceError
-from populace.private.read.csv_source import CsvSource
-from populace.private.read.file_signatures import PARQUET, is_like_value
-from populace.private.read.sources import FrameSource, ParquetSource, Source
+from populace.core.errors import DataError
+from populace.private.read.file_signatures import is_like_value
+from populace.private.read.file_source import open_file
+from populace.private.read.sources import FrameSource, Source
 from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
@@ -31,19 +31,11 @@ from populace.schema.schema import Schema
 
 
 def open_source(data: Any) -> Source:
-    """Look at the header of a CSV file, a Parquet file or a frame; no row is read.
+    """Look at the header of a file, or at the names of a frame; no row is read.
 
     A path is a text or a path object; anything else must be a frame that narwhals understands.
     """
-    if not isinstance(data, str | os.PathLike):
-        return FrameSource(data)
-    path = Path(data)
-    start = _first_bytes(path)
-    if start == PARQUET:
-        return ParquetSource(path)
-    if path.suffix.lower() in (".parquet", ".pq") and start:
-        raise DataError(f"{str(path)!r} is not a Parquet file.", hint="if it is CSV, name it .csv")
-    return CsvSource(path)
+    return open_file(Path(data)) if isinstance(data, str | os.PathLike) else FrameSource(data)
 
 
 def check_header(source: Source, schema: Schema) -> None:
@@ -147,21 +139,3 @@ def _hint(missing: list[str], source: Source, schema: Schema) -> str:
     if near:
         return f"did you mean {near!r}? Names must agree to the letter, in case and blanks too"
     return "take it out of the schema, or add it to the data"
-
-
-def _first_bytes(path: Path) -> bytes:
-    try:
-        if path.is_dir():
-            raise DataError(f"{str(path)!r} is a folder.", hint="name a CSV or Parquet file in it")
-        if path.exists() and not path.is_file():
-            raise DataError(f"{str(path)!r} is not a regular file.", hint="save the data to a file first")
-        with path.open("rb") as handle:
-            return handle.read(len(PARQUET))
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(path)!r}.", hint="check the path") from None
-    except ValueError:
-        raise DataError("the path of the data is not a path.", hint="check for stray characters") from None
-    except OSError as error:
-        raise ResourceError(
-            f"{str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None

@@ -53,7 +53,9 @@ def _draft_column(column: ColumnMetadata) -> tuple[dict[str, Any], str]:
         words.append(f"declared type: {_type_words(column)}; {column_todo(_sort(column))}")
     if column.missing:
         keys["missing"] = list(column.missing)
-    kept = {c: text for c, text in labels.items() if c in column.missing or (keys.get("values") and text != c)}
+    kept = {
+        c: text for c, text in labels.items() if c in column.missing or (keys.get("values") and text != c)
+    }
     if keys.get("kind"):
         keys["origin"] = "codebook"
     if kept:

@@ -73,7 +73,8 @@ def read_file_metadata(path: Path) -> FileMetadata:
     form = _detect(path)
     if form is None:
         raise DataError(
-            f"{str(path)!r} is no file of SPSS, Stata or SAS.", hint="give a .sav, .por, .dta, .xpt or .sas7bdat"
+            f"{str(path)!r} is no file of SPSS, Stata or SAS.",
+            hint="give a .sav, .por, .dta, .xpt or .sas7bdat",
         )
     encoding, found = _read_header(path, form)
     return FileMetadata(
@@ -110,7 +111,8 @@ def _read_header(path: Path, form: StatFormat) -> tuple[str | None, Any]:
                     f"opening {path} takes more memory than there is.", hint="free memory"
                 ) from None
     raise DataError(
-        f"{path} cannot be read as {form.words}.", hint="check that it is whole and undamaged, or export it again"
+        f"{path} cannot be read as {form.words}.",
+        hint="check that it is whole and undamaged, or export it again",
     )
 
 
@@ -187,7 +189,9 @@ def _is_between(code: str, first: float, last: float) -> bool:
 
 
 def _end(number: float, words: str) -> str:
-    return words if not math.isfinite(number) or abs(number) > 1e300 else code_text(number, form=StatFormat.SAV)
+    return (
+        words if not math.isfinite(number) or abs(number) > 1e300 else code_text(number, form=StatFormat.SAV)
+    )
 
 
 def _clean(text: Any) -> str:
