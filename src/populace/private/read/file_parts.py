@@ -88,7 +88,7 @@ def find_parts(path: Path) -> list[Path]:
 def _match(pattern: Path) -> list[Path]:
     try:
         return list(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
-    except (ValueError, NotImplementedError):
+    except ValueError:
         return []
 
 

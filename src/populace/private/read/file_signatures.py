@@ -123,7 +123,7 @@ def is_workbook(path: Path, start: bytes) -> bool:
     try:
         with zipfile.ZipFile(path) as held:
             return "xl/workbook.xml" in held.namelist()
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+    except (OSError, ValueError, zipfile.BadZipFile):
         return False
 
 

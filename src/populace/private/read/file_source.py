@@ -66,18 +66,18 @@ def _open_one(path: Path) -> FileSource:
 
 
 def _open_compressed(path: Path) -> FileSource:
-    def opened() -> BinaryIO:
+    def unpack() -> BinaryIO:
         return cast(BinaryIO, gzip.open(path, "rb"))
 
     try:
-        with redact_open_errors(str(path)), opened() as handle:
+        with redact_open_errors(str(path)), unpack() as handle:
             start = handle.read(SIGNATURE_BYTES)
     except DataError:
         raise DataError(
             f"{str(path)!r} is compressed by gzip and damaged.", hint="unpack it first, or pack it again"
         ) from None
     refuse_other_formats(path, start)
-    return _open_text(path, start, opened=opened, packed=True)
+    return _open_text(path, start, opened=unpack, packed=True)
 
 
 def _open_text(path: Path, start: bytes, *, opened: Opener, packed: bool = False) -> FileSource:

@@ -58,9 +58,8 @@ class StatSource:
         encoding = {} if self._header.encoding is None else {"encoding": self._header.encoding}
         with redact_row_errors(str(self._path)):
             for start in range(0, 2**62, rows):
-                cells, _ = self._header.format.read(
-                    self._path, usecols=wanted, row_offset=start, row_limit=rows, **encoding
-                )
+                window = {"usecols": wanted, "row_offset": start, "row_limit": rows}
+                cells, _ = self._header.format.read(self._path, {**window, **encoding})
                 arrays = [self._to_arrow(self._columns[name], cells[name]) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
                 if len(cells[wanted[0]]) < rows:

@@ -102,7 +102,7 @@ def _read_header(path: Path, form: StatFormat) -> tuple[str | None, Any]:
         tries = ({}, {"encoding": _WESTERN})
     for options in tries:
         try:
-            return options.get("encoding"), form.read(path, metadataonly=True, **options)[1]
+            return options.get("encoding"), form.read(path, {"metadataonly": True, **options})[1]
         except PopulaceError:
             raise
         except Exception as failure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -54,14 +54,12 @@ class StatFormat(StrEnum):
         """Whether the reader can give missing codes as they are; otherwise they are empty cells."""
         return self in (StatFormat.SAV, StatFormat.DTA, StatFormat.SAS)
 
-    def read(self, path: Path, **options: Any) -> tuple[dict[str, list[Any]], Any]:
+    def read(self, path: Path, options: Mapping[str, Any]) -> tuple[dict[str, list[Any]], Any]:
         """Return cells by column, as plain numbers and texts, and the metadata of a file."""
         reader: Callable[..., Any] = getattr(load_pyreadstat(), _FORMATS[self].reader)
-        if self.keeps_missing_codes:
-            options["user_missing"] = True
-        found: tuple[dict[str, list[Any]], Any] = reader(
-            str(path), output_format="dict", disable_datetime_conversion=True, **options
-        )
+        codes = {"user_missing": True} if self.keeps_missing_codes else {}
+        plain = {"output_format": "dict", "disable_datetime_conversion": True}
+        found: tuple[dict[str, list[Any]], Any] = reader(str(path), **plain, **codes, **options)
         return found
 
 
