@@ -33,18 +33,18 @@ COLUMN_ABSENT = {"other": "whatever lies outside the domain becomes an empty cel
 FILE = Option("FILE", "A schema.toml or a domain.json.", Path, required=True)
 SOURCE = Option(
     "FILE",
-    "A REDCap data dictionary, an XLSForm, document.json of Survey Solutions, a DDI-Codebook, an ACS PUMS dictionary, a "
-    "Frictionless Table Schema, SDV metadata, a codebook as CSV (variable, label, value, value label, missing), a "
-    ".sav, .dta or .sas7bdat with labels, a domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 NIST "
-    "challenge. The first says which columns there are; others add labels, missing codes and universes.",
+    "A REDCap data dictionary, an XLSForm, document.json of Survey Solutions, a DDI-Codebook, an ACS PUMS dictionary, "
+    "a Frictionless Table Schema, SDV metadata, a codebook as CSV (variable, label, value, value label, missing), a "
+    ".sav, .dta or .sas7bdat with labels, a domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 "
+    "NIST challenge. The first says which columns there are; others add labels, missing codes and universes.",
     Path,
     required=True,
     repeated=True,
 )
 DICTIONARY = Option(
     "--dictionary FILE",
-    "What the values of the first file mean: data_dictionary.json of the NIST excerpts, codebook.cbk of the challenge, or "
-    "the sheet of choices of an XLSForm as CSV.",
+    "What the values of the first file mean: data_dictionary.json of the NIST excerpts, codebook.cbk of the challenge, "
+    "or the sheet of choices of an XLSForm as CSV.",
     Path,
 )
 OVERLAY = Option(
@@ -145,8 +145,8 @@ def import_(
     """Write a schema from files that describe a table. No data is read.
 
     Domains from a dictionary have the origin "codebook", those from a table's own file "declared". Skip logic becomes
-    universes. What was computed from rows, such as ranges and frequencies, is not taken: such a domain is left open, and
-    marked. What could not be translated is listed with its line.
+    universes. What was computed from rows, such as ranges and frequencies, is not taken: such a domain is left open,
+    and marked. What could not be translated is listed with its line.
 
     Examples:
       populace schema import dictionary.csv --out schema.toml
@@ -185,9 +185,13 @@ def import_(
     complete = {} if schema is None else schema.columns
     origins = Counter(str(column.origin) for column in complete.values())
     counts = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
-    say(f"{count_of(len(document.columns), 'column')}; where their domains come from: {counts or 'nowhere yet'}")
+    say(
+        f"{count_of(len(document.columns), 'column')}; where their domains come from: {counts or 'nowhere yet'}"
+    )
     if left:
-        say(f"open: {', '.join(left)}\nhint: each is marked OPEN in the file; fill in its domain, or remove it")
+        say(
+            f"open: {', '.join(left)}\nhint: each is marked OPEN in the file; fill in its domain, or remove it"
+        )
     if json or str(out) != "-":
         found = {
             "schema": str(out),

@@ -15,7 +15,6 @@ from populace.schema.imports.challenge_specs import (
     is_specs,
     parse_codebook,
 )
-from populace.schema.imports.codebooks.codebook import Codebook
 from populace.schema.imports.codebooks.codebook_document import codebook_to_document
 from populace.schema.imports.codebooks.codebook_sheet import from_codebook_sheet, is_codebook_sheet
 from populace.schema.imports.codebooks.ddi_codebook import from_ddi, is_ddi
@@ -26,6 +25,7 @@ from populace.schema.imports.codebooks.sdv_metadata import from_metadata, is_met
 from populace.schema.imports.codebooks.sheets import Sheet, is_workbook, parse_csv_lines, read_workbook
 from populace.schema.imports.codebooks.survey_solutions import from_questionnaire, is_questionnaire
 from populace.schema.imports.codebooks.table_schema import from_table_schema, is_table_schema
+from populace.schema.imports.codebooks.variable import Codebook
 from populace.schema.imports.codebooks.xlsform import from_xlsform, is_choices, is_survey
 from populace.schema.imports.nist_excerpts import from_excerpt, is_dictionary, is_excerpt
 from populace.schema.imports.schema_document import SchemaDocument

@@ -1,6 +1,7 @@
 """From variables of codebooks to the text of a schema: merged, with bins that fit the conditions, and compiled.
 
-A universe that does not compile is taken out and listed with the line that it came from: a wrong one would empty a column.
+A universe that does not compile is taken out and listed with the line that it came from: a wrong one would empty a
+column.
 """
 
 from __future__ import annotations
@@ -20,12 +21,25 @@ from populace.schema.conditions.condition_parser import (
 )
 from populace.schema.exact_numbers import parse_number
 from populace.schema.hints import quote_names
-from populace.schema.imports.codebooks.codebook import Codebook
+from populace.schema.imports.codebooks.variable import Codebook
 from populace.schema.imports.schema_document import Keys, SchemaDocument
 from populace.schema.schema import Schema
 
 OPEN_MARK = "OPEN"
-_DOMAIN = ("kind", "type", "values", "min", "max", "width", "edges", "bins", "top", "bottom", "split", "decimals")
+_DOMAIN = (
+    "kind",
+    "type",
+    "values",
+    "min",
+    "max",
+    "width",
+    "edges",
+    "bins",
+    "top",
+    "bottom",
+    "split",
+    "decimals",
+)
 _BINS = ("min", "max", "width", "edges")
 _ASKED = ("universe", "outside", "other")
 _NOT_APPLICABLE = re.compile(
@@ -35,9 +49,7 @@ _NOT_APPLICABLE = re.compile(
 
 def codebook_to_document(codebook: Codebook, *, source: str) -> SchemaDocument:
     """Return the columns of a codebook; `source` names its file in remarks."""
-    notes = {
-        each.name: f"{OPEN_MARK}: {each.open_because}" for each in codebook.variables if each.is_open
-    }
+    notes = {each.name: f"{OPEN_MARK}: {each.open_because}" for each in codebook.variables if each.is_open}
     remarks = [each.describe(source) for each in codebook.untranslated]
     if codebook.id is not None:
         remarks.append(
@@ -70,14 +82,19 @@ def merge_documents(first: SchemaDocument, *others: SchemaDocument) -> SchemaDoc
             if not note.startswith(OPEN_MARK) or _is_open(columns[name])
         }
         more = [name for name in other.columns if name not in merged.columns]
-        aside = (f"not among the columns of the first file, and left out: {quote_names(more)}",) if more else ()
+        aside = (
+            (f"not among the columns of the first file, and left out: {quote_names(more)}",) if more else ()
+        )
         merged = replace(
             merged,
             columns=columns,
             notes=notes,
             zeros=(*merged.zeros, *other.zeros),
             remarks=(*merged.remarks, *other.remarks, *aside),
-            places={**merged.places, **{n: p for n, p in other.places.items() if "universe" in other.columns[n]}},
+            places={
+                **merged.places,
+                **{n: p for n, p in other.places.items() if "universe" in other.columns[n]},
+            },
         )
     return merged
 
@@ -89,11 +106,13 @@ def settle_document(document: SchemaDocument) -> SchemaDocument:
     notes = dict(document.notes)
     for name, keys in columns.items():
         if not _is_open(keys) and (problem := _find_problem({name: _without_universe(keys)})):
-            columns[name] = {key: value for key, value in keys.items() if key not in (*_DOMAIN, "labels", "missing")}
+            columns[name] = {
+                key: value for key, value in keys.items() if key not in (*_DOMAIN, "labels", "missing")
+            }
             notes[name] = f"{OPEN_MARK}: its domain is not understood ({problem})"
     conditions = [keys["universe"] for keys in columns.values() if "universe" in keys]
     conditions += [zero["when"] for zero in document.zeros]
-    columns = _add_cuts(columns, [parse_condition(text) for text in conditions])
+    columns |= _add_cuts(columns, [parse_condition(text) for text in conditions])
 
     def drop(name: str, why: str) -> None:
         place = document.places.get(name, "")
@@ -111,8 +130,11 @@ def settle_document(document: SchemaDocument) -> SchemaDocument:
         else:
             zeros.append(zero)
     if _find_problem(_testable(columns), zeros=_known_zeros(zeros, columns)):
+        dropped += [
+            f"the rule “never {zero['when']}” is not translated: the rules contradict" for zero in zeros
+        ]
         zeros = []
-        accepted = {name: _without_universe(keys) for name, keys in columns.items()}
+        accepted: dict[str, Keys] = {name: _without_universe(keys) for name, keys in columns.items()}
         for name, keys in list(columns.items()):
             if "universe" not in keys:
                 continue
@@ -151,7 +173,10 @@ def _merge_columns(keys: Keys, more: Keys) -> dict[str, Any]:
             merged.setdefault(key, more[key])
     if _is_open(keys):
         merged |= {key: more[key] for key in (*_DOMAIN, "origin") if key in more}
-    codes = [*keys.get("missing", ()), *(code for code in more.get("missing", ()) if code not in keys.get("missing", ()))]
+    codes = [
+        *keys.get("missing", ()),
+        *(code for code in more.get("missing", ()) if code not in keys.get("missing", ())),
+    ]
     if isinstance(merged.get("values"), list):
         merged["values"] = [code for code in merged["values"] if code not in codes]
     labels = {**more.get("labels", {}), **keys.get("labels", {})}
@@ -175,7 +200,7 @@ def _settle_column(keys: Keys) -> dict[str, Any]:
     special = [str(kept[key]) for key in ("outside", "other") if key in kept]
     codes = [str(code) for code in (*kept.get("missing", ()), *special)]
     if isinstance(kept.get("values"), list):
-        codes += kept["values"]
+        codes = list(dict.fromkeys((*codes, *kept["values"])))
         whole = [number for code in codes if code and (number := parse_number(code)) is not None]
         if len(whole) < sum(map(bool, codes)) or len(set(whole)) < len(whole):
             kept.pop("type", None)
@@ -191,8 +216,9 @@ def _settle_column(keys: Keys) -> dict[str, Any]:
 def _in_range(code: str, keys: Keys) -> bool:
     number, edges = parse_number(code), keys.get("edges")
     low, high = (edges[0], edges[-1]) if edges else (keys.get("min"), keys.get("max"))
-    ends = isinstance(low, int | Fraction) and isinstance(high, int | Fraction)
-    return number is not None and ends and low <= number <= high
+    if number is None or not (isinstance(low, int | Fraction) and isinstance(high, int | Fraction)):
+        return False
+    return low <= number <= high
 
 
 def _without_universe(keys: Keys) -> dict[str, Any]:
@@ -228,7 +254,9 @@ def _known_zeros(zeros: Iterable[Keys], columns: Mapping[str, Keys]) -> list[Key
     return [
         zero
         for zero in zeros
-        if all(not _is_open(columns.get(name, {})) for name in condition_columns(parse_condition(zero["when"])))
+        if all(
+            not _is_open(columns.get(name, {})) for name in condition_columns(parse_condition(zero["when"]))
+        )
     ]
 
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from populace.core.errors import SchemaError
 from populace.schema.conditions.condition_parser import parse_condition
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable, number_or_none
 from populace.schema.imports.codebooks.sheets import Sheet
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable, number_or_none
 
 _NAMES = ("variable", "variable name", "name", "column")
 _VALUES = ("value", "code")
@@ -47,7 +47,7 @@ def from_codebook_sheet(sheet: Sheet) -> Codebook:
                     hint="list each value once",
                 )
             kept[code] = _first(row, _LABELS)
-            variables[name] = replace(variable, **{"missing" if lacks else "choices": kept})
+            variables[name] = replace(variable, missing=kept) if lacks else replace(variable, choices=kept)
     return Codebook(variables=tuple(map(_settle, variables.values())), untranslated=tuple(left))
 
 

@@ -7,13 +7,13 @@ taken. The file is read by the standard library's reader; a document type, and s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
 from xml.parsers import expat
 
 from populace.core.errors import SchemaError
 from populace.schema.exact_numbers import parse_number
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable
 
 MAX_DEPTH = 200
 _ID_WORDS = ("weight",)
@@ -73,7 +73,7 @@ def parse_xml(text: str) -> Element:
         if len(stack) > MAX_DEPTH:
             raise _refuse("its elements are nested too deeply")
 
-    def refuse(*_: Any) -> None:
+    def refuse(*_: Any) -> NoReturn:
         raise _refuse("it has a document type, which may define entities")
 
     parser.StartElementHandler = start
@@ -123,23 +123,25 @@ def _read_variable(var: Element, *, name: str, label: str) -> Variable:
             code = item.attributes.get("VALUE") or item.attributes.get("value", "")
             missing.setdefault(code, choices.pop(code, ""))
     choices, missing = ({c: t for c, t in each.items() if c} for each in (choices, missing))
-    plain = {"name": name, "line": var.line, "label": label, "missing": missing}
+    plain = Variable(name=name, line=var.line, label=label, missing=missing)
     text = next((form.attributes.get("type") for form in var.all("varFormat")), "")
     if choices and var.attributes.get("intrvl") != "contin":
-        return Variable(kind="categorical", choices=choices, **plain)
+        return replace(plain, kind="categorical", choices=choices)
     whole = var.attributes.get("dcml", "0") in ("", "0")
     kind = "integer" if whole else "numeric"
-    why = f"the codebook lists no values: kind = \"{kind}\" with min and max"
+    why = f'the codebook lists no values: kind = "{kind}" with min and max'
     if any(True for _ in var.all("valrng")) or any(True for _ in var.all("sumStat")):
         why += "; the range or summary in the codebook may come from rows and is not taken"
     if choices and all(parse_number(code) is not None for code in choices):
         # Numbers with a meaning beside a range of numbers: not all of its values, and most often missing codes.
         why += "; the codes that it explains are listed as missing: check them"
-        plain["missing"] = {**missing, **choices}
+        plain = replace(plain, missing={**missing, **choices})
     if text == "character":
         why = "text: list its values or remove it"
-    return Variable(open_because=why, **plain)
+    return replace(plain, open_because=why)
 
 
 def _refuse(why: str) -> SchemaError:
-    return SchemaError(f"the DDI-Codebook cannot be read: {why}.", hint="export it as DDI-Codebook 2.5 or 2.6 again")
+    return SchemaError(
+        f"the DDI-Codebook cannot be read: {why}.", hint="export it as DDI-Codebook 2.5 or 2.6 again"
+    )

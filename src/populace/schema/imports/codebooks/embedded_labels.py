@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from populace.core.errors import DataError, ResourceError
-from populace.schema.imports.codebooks.codebook import Codebook, Variable
+from populace.schema.imports.codebooks.variable import Codebook, Variable
 
 _READERS = {
     ".sav": "read_sav",
@@ -57,7 +57,11 @@ def _read_variable(name: str, meta: Any) -> Variable:
         # Whether every value has a label is only in the rows: what has none becomes an empty cell, and is counted.
         return replace(plain, kind="categorical", choices=choices)
     text = str(meta.readstat_variable_types.get(name, "")) == "string"
-    why = "text: list its values or remove it" if text else 'a number: kind = "integer" or "numeric" with its range'
+    why = (
+        "text: list its values or remove it"
+        if text
+        else 'a number: kind = "integer" or "numeric" with its range'
+    )
     return replace(plain, open_because=why)
 
 

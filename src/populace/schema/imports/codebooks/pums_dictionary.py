@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from populace.schema.conditions import syntax_tree as syntax
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable, number_or_none
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable, number_or_none
 
 AGE = "AGEP"
 _BLANK = re.compile(r"b+")

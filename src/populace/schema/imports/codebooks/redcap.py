@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from populace.schema.conditions import syntax_tree as syntax
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable, number_or_none
 from populace.schema.imports.codebooks.sheets import Sheet
 from populace.schema.imports.codebooks.skip_logic import (
     Dialect,
@@ -19,6 +18,7 @@ from populace.schema.imports.codebooks.skip_logic import (
     checkbox_column,
     with_universe,
 )
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable, number_or_none
 
 _NAMES = {
     "field_name": "variable / field name",
@@ -76,9 +76,7 @@ def from_redcap(sheet: Sheet) -> Codebook:
                 variables[name] = with_universe(variables[name], condition)
             else:
                 # A box that was never shown is exported as one that was not ticked.
-                ticked = syntax.Comparison(
-                    syntax.Name(column), syntax.Operator.EQUAL, syntax.Literal("1")
-                )
+                ticked = syntax.Comparison(syntax.Name(column), syntax.Operator.EQUAL, syntax.Literal("1"))
                 zeros.append((line, column, syntax.And((syntax.Not(condition), ticked))))
     return Codebook(
         variables=tuple(variables.values()), untranslated=tuple(left), zeros=tuple(zeros), id=identity
@@ -149,7 +147,11 @@ def _with_range(variable: Variable, low: str, high: str) -> Variable:
         ends = [text if text[:1].isdigit() else None for text in (low, high)]
     first, last = ends
     if first is None or last is None:
-        said = "gives no smallest and largest value" if not (low or high) else "gives one limit, or a limit that moves"
-        why = f"the dictionary {said}: kind = \"{variable.kind}\" with min and max"
+        said = (
+            "gives no smallest and largest value"
+            if not (low or high)
+            else "gives one limit, or a limit that moves"
+        )
+        why = f'the dictionary {said}: kind = "{variable.kind}" with min and max'
         return replace(variable, kind=None, open_because=why)
     return replace(variable, low=first, high=last)

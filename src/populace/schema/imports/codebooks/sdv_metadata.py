@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from populace.core.errors import SchemaError
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable
 
 _FILL = {
     "categorical": 'kind = "categorical" with values from the questionnaire, or values = "learn"',
@@ -61,5 +61,5 @@ def _columns_of(table: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     columns = table.get("columns")
     if not isinstance(columns, dict) or not columns:
         return {}
-    told = all(isinstance(entry, dict) and "sdtype" in entry for entry in columns.values())
-    return columns if told else {}
+    typed = all(isinstance(entry, dict) and "sdtype" in entry for entry in columns.values())
+    return columns if typed else {}

@@ -56,10 +56,13 @@ def parse_csv_lines(text: str) -> list[tuple[int, list[str]]]:
             found.append((reader.line_num, cells))
             if len(found) > MAX_LINES:
                 raise SchemaError(
-                    f"the codebook has more than {MAX_LINES} lines.", hint="is it the data and not its codebook?"
+                    f"the codebook has more than {MAX_LINES} lines.",
+                    hint="is it the data and not its codebook?",
                 )
     except csv.Error as error:
-        raise SchemaError(f"the codebook cannot be read as CSV: {error}.", hint="save it as CSV again") from None
+        raise SchemaError(
+            f"the codebook cannot be read as CSV: {error}.", hint="save it as CSV again"
+        ) from None
     return found
 
 
@@ -87,7 +90,9 @@ def read_workbook(path: Path) -> dict[str, Sheet]:
             str(sheet.title).strip().lower(): Sheet.of(
                 [
                     (number, [_format_cell(cell) for cell in cells])
-                    for number, cells in enumerate(sheet.iter_rows(values_only=True, max_row=MAX_LINES), start=1)
+                    for number, cells in enumerate(
+                        sheet.iter_rows(values_only=True, max_row=MAX_LINES), start=1
+                    )
                 ]
             )
             for sheet in book.worksheets

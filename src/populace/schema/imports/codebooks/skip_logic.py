@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from populace.schema.conditions import syntax_tree as syntax
 from populace.schema.exact_numbers import parse_number
-from populace.schema.imports.codebooks.codebook import Variable
+from populace.schema.imports.codebooks.variable import Variable
 
 SELF = "."
 """The name under which a limit speaks of its own variable."""
@@ -30,7 +30,7 @@ _OPERATORS = {
     ">": syntax.Operator.ABOVE,
     ">=": syntax.Operator.AT_LEAST,
 }
-_JOINING = {"and": syntax.And, "&&": syntax.And, "or": syntax.Or, "||": syntax.Or}
+_ALL, _ANY = ("and", "&&"), ("or", "||")
 _TOKEN = re.compile(
     r"""\s*(?:
       (?P<field>\[[^\[\]]*\]|\$\{[^{}]*\})
@@ -88,26 +88,28 @@ class Translator:
         if len(text) > MAX_LENGTH:
             raise Untranslatable("it is too long")
         self._tokens, self._next, self._depth, self._own = _tokenize(text), 0, 0, own
-        found = self._parse_joined(("or", "||"), self._parse_all)
+        found = self._parse_joined(_ANY, self._parse_all)
         if self._next < len(self._tokens):
             raise Untranslatable(f"“{self._tokens[self._next][1]}” is not understood there")
         return found
 
     def _parse_all(self) -> syntax.Expression:
-        return self._parse_joined(("and", "&&"), self._parse_part)
+        return self._parse_joined(_ALL, self._parse_part)
 
-    def _parse_joined(
-        self, words: Sequence[str], part: Callable[[], syntax.Expression]
-    ) -> syntax.Expression:
+    def _parse_joined(self, words: Sequence[str], part: Callable[[], syntax.Expression]) -> syntax.Expression:
         parts = [part()]
         while self._peek()[1].lower() in words and self._peek()[0] in ("word", "sign"):
             self._next += 1
             parts.append(part())
         if len(parts) == 1:
             return parts[0]
-        node = _JOINING[words[0]]
-        flat = (inner for each in parts for inner in (each.parts if isinstance(each, node) else (each,)))
-        return node(tuple(flat))
+        flat: list[syntax.Expression] = []
+        for each in parts:
+            if words is _ALL:
+                flat += each.parts if isinstance(each, syntax.And) else (each,)
+            else:
+                flat += each.parts if isinstance(each, syntax.Or) else (each,)
+        return syntax.And(tuple(flat)) if words is _ALL else syntax.Or(tuple(flat))
 
     def _parse_part(self) -> syntax.Expression:
         self._depth += 1
@@ -132,7 +134,7 @@ class Translator:
             self._depth -= 1
 
     def _parse_closed(self) -> syntax.Expression:
-        found = self._parse_joined(("or", "||"), self._parse_all)
+        found = self._parse_joined(_ANY, self._parse_all)
         self._expect(")")
         return found
 

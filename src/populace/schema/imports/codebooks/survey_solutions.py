@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable
 from populace.schema.imports.codebooks.skip_logic import (
     Dialect,
     Translator,
@@ -21,6 +20,7 @@ from populace.schema.imports.codebooks.skip_logic import (
     read_limits,
     with_universe,
 )
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable
 
 NO_ANSWER, NO_ANSWER_TEXT = "-999999999", "##N/A##"
 _SINGLE, _MULTIPLE, _NUMERIC, _DATE = 0, 3, 4, 5
@@ -57,7 +57,7 @@ def from_questionnaire(content: Mapping[str, Any], *, text: str = "") -> Codeboo
             _limit(variables, left, name, str(check.get("Expression", "")) if isinstance(check, dict) else "")
     for name, variable in variables.items():
         if variable.kind in ("integer", "numeric") and (variable.low is None or variable.high is None):
-            why = f"no validation limits it on both sides: kind = \"{variable.kind}\" with min and max"
+            why = f'no validation limits it on both sides: kind = "{variable.kind}" with min and max'
             variables[name] = replace(variable, kind=None, open_because=why)
     translator = Translator(Dialect.CSHARP, variables)
     for name, columns, conditions in asked:
@@ -118,7 +118,11 @@ def _read_question(name: str, node: Mapping[str, Any], *, line: int) -> list[Var
     if sort == _NUMERIC:
         kind = "integer" if node.get("IsInteger") else "numeric"
         return [replace(plain, kind=kind, missing={NO_ANSWER: "no answer"})]
-    why = "a date: kind = \"date\" with min and max" if sort == _DATE else "free text: list its values or remove it"
+    why = (
+        'a date: kind = "date" with min and max'
+        if sort == _DATE
+        else "free text: list its values or remove it"
+    )
     return [replace(plain, no_answer=NO_ANSWER_TEXT, open_because=why)]
 
 

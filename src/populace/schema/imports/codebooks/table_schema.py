@@ -1,4 +1,4 @@
-"""A Frictionless Table Schema, or the first resource of a data package: types, constraints, categories, missing values."""
+"""A Frictionless Table Schema, or the first resource of a data package: types, constraints and missing values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable, number_or_none
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable, number_or_none
 
 _KINDS = {"integer": "integer", "year": "integer", "number": "numeric"} | {
     name: name for name in ("date", "datetime", "time")
@@ -75,7 +75,8 @@ def _read_field(entry: Mapping[str, Any], *, name: str, line: int, missing: list
     kind = str(entry.get("type", "any"))
     if isinstance(listed, list):
         labels = {
-            _text(_value_of(each)): str(each.get("label", "")) if isinstance(each, dict) else "" for each in listed
+            _text(_value_of(each)): str(each.get("label", "")) if isinstance(each, dict) else ""
+            for each in listed
         }
         ordered = bool(entry.get("categoriesOrdered"))
         return replace(plain, kind="ordinal" if ordered else "categorical", choices=labels)

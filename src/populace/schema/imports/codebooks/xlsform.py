@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from populace.schema.conditions.syntax_tree import Expression
-from populace.schema.imports.codebooks.codebook import Codebook, Untranslated, Variable, number_or_none
 from populace.schema.imports.codebooks.sheets import Sheet
 from populace.schema.imports.codebooks.skip_logic import (
     Dialect,
@@ -18,6 +17,7 @@ from populace.schema.imports.codebooks.skip_logic import (
     read_limits,
     with_universe,
 )
+from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable, number_or_none
 
 _KINDS = {
     **dict.fromkeys(("integer", "int", "range"), "integer"),
@@ -27,7 +27,18 @@ _KINDS = {
     "time": "time",
 }
 _NO_COLUMN = (
-    *("note", "start", "end", "today", "deviceid", "username", "phonenumber", "email", "audit", "subscriberid"),
+    *(
+        "note",
+        "start",
+        "end",
+        "today",
+        "deviceid",
+        "username",
+        "phonenumber",
+        "email",
+        "audit",
+        "subscriberid",
+    ),
     *("simserial", "start-geopoint", "geopoint", "geotrace", "geoshape", "image", "audio", "video", "file"),
     *("background-audio", "acknowledge", "xml-external", "csv-external"),
 )
@@ -132,7 +143,8 @@ def _read_question(
     elif sort == "select_one" and listed:
         found = [replace(plain, kind="categorical", choices=listed)]
     elif sort in _KINDS:
-        found = [replace(plain, kind=_KINDS[sort], **_range_of(row) if sort == "range" else {})]
+        low, high = _range_of(row) if sort == "range" else (None, None)
+        found = [replace(plain, kind=_KINDS[sort], low=low, high=high)]
     else:
         why = {"calculate": "it is calculated", "text": "free text"}.get(sort, f"a question of type {kind}")
         found = [replace(plain, open_because=f"{why}: list its values, say its range, or remove it")]
@@ -149,11 +161,10 @@ def _read_question(
             reading.relevant.append((place, label, text, tuple(each.name for each in found)))
 
 
-def _range_of(row: Mapping[str, str]) -> dict[str, Fraction]:
+def _range_of(row: Mapping[str, str]) -> tuple[Fraction | None, Fraction | None]:
     """Return the ends of a range question: parameters such as start=0 end=10 step=1."""
     given = dict(re.findall(r"(start|end)\s*=\s*(-?[0-9.]+)", row.get("parameters", "")))
-    ends = number_or_none(given.get("start", "0")), number_or_none(given.get("end", "10"))
-    return {key: end for key, end in zip(("low", "high"), ends, strict=True) if end is not None}
+    return number_or_none(given.get("start", "0")), number_or_none(given.get("end", "10"))
 
 
 def _translate(reading: _Reading) -> Codebook:
@@ -164,7 +175,9 @@ def _translate(reading: _Reading) -> Codebook:
         try:
             # A date stands in a call that says so.
             plain = re.sub(r"date\(\s*('[^']*'|\"[^\"]*\")\s*\)", r"\1", text)
-            low, high = read_limits(translator.translate(plain, own=variable), whole=variable.kind == "integer")
+            low, high = read_limits(
+                translator.translate(plain, own=variable), whole=variable.kind == "integer"
+            )
             variables[name] = replace(
                 variable,
                 low=variable.low if low is None else low,
@@ -174,8 +187,8 @@ def _translate(reading: _Reading) -> Codebook:
             left.append(Untranslated(line=line, name=name, what=f"constraint “{text}”", why=str(why)))
     for name, variable in variables.items():
         if variable.kind in _KINDS.values() and (variable.low is None or variable.high is None):
-            why = f"the form does not limit it on both sides: kind = \"{variable.kind}\" with min and max"
-            variables[name] = replace(variable, kind=None, open_because=why)
+            needed = f'the form does not limit it on both sides: kind = "{variable.kind}" with min and max'
+            variables[name] = replace(variable, kind=None, open_because=needed)
     failed: set[tuple[int, str]] = set()
     asked: dict[str, list[Expression]] = {}
     incomplete: set[str] = set()
@@ -191,7 +204,9 @@ def _translate(reading: _Reading) -> Codebook:
         for column in columns:
             asked.setdefault(column, []).append(condition)
             if column not in incomplete:
-                variables[column] = with_universe(replace(variables[column], universe=None), join_conditions(asked[column]))
+                variables[column] = with_universe(
+                    replace(variables[column], universe=None), join_conditions(asked[column])
+                )
     for column in incomplete:
         # Half a universe would be another universe.
         variables[column] = replace(variables[column], universe=None)

@@ -1,7 +1,7 @@
 """What a codebook says, whatever its format: variables, who is asked, and what could not be translated.
 
-Only declarations count: choices, validation limits, skip logic. What somebody computed from rows (frequencies, smallest and
-largest values) is never a domain; it is left open, and the draft says so.
+Only declarations count: choices, validation limits, skip logic. What somebody computed from rows (frequencies,
+smallest and largest values) is never a domain; it is left open, and the draft says so.
 """
 
 from __future__ import annotations
