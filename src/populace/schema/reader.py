@@ -50,7 +50,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("float", "double", "decimal"), "numeric"),
     **dict.fromkeys(("str", "string", "text", "bool", "boolean", "factor"), "categorical"),
 }
-_SHARED = ("kind", "type", "missing", "other", "labels", "origin")
+_SHARED = ("kind", "label", "description", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
@@ -61,6 +61,19 @@ _KEYS = {
     "integer": (*_BINNED, "split", *_RELATED),
     "numeric": (*_BINNED, *_RELATED),
 } | dict.fromkeys(("date", "datetime", "time"), _DATED)
+
+
+# What is said of a column before anybody says which values it has.
+_DRAFTED = {"label", "description", "universe", "outside", "other", "missing", "labels"}
+
+
+def is_draft(keys: object) -> bool:
+    """Say whether a column is left to be filled in.
+
+    >>> is_draft({"label": "Age"}), is_draft({"kind": "integer"}), is_draft({"values": ["a"]})
+    (True, False, False)
+    """
+    return isinstance(keys, dict) and keys.keys() <= _DRAFTED
 
 
 def read_column(name: str, table: TomlTable, *, folder: Path | None = None, learnt: bool = False) -> Column:
@@ -87,6 +100,8 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
         "function_of": function_of,
         "parent": table.text("parent"),
         "map": read_map(table, sources=len(function_of) or 1, folder=folder),
+        "label": table.text("label") or "",
+        "description": table.text("description") or "",
         "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     }
     if issubclass(kind, CategoricalColumn):
