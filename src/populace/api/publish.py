@@ -21,7 +21,12 @@ from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
 from populace.release.checks_bundle import Checks
 from populace.release.estimates_bundle import Estimates
-from populace.release.table_files import TableFormat, parse_table_format, table_format_like
+from populace.release.table_files import (
+    TableFormat,
+    check_table_format,
+    parse_table_format,
+    table_format_like,
+)
 
 # Modules loaded before anything is paid for, since an import can fail as a disk can.
 # What every result is written with.
@@ -31,6 +36,8 @@ WRITING = (
     "pyarrow.parquet",
     "populace.release.report.comparison",
 )
+# What files of statistical packages are written with.
+STAT_FILES = ("pandas", "pyreadstat")
 # What a report is made with.
 REPORT = (
     "encodings.unicode_escape",
@@ -62,10 +69,10 @@ def publish_release(
     From when all is measured until the release is whole, the measurements lie beside it.
     """
     check_writable(out, ledger=request.ledger)
-    if table_format is not None:
-        parse_table_format(table_format)
+    chosen = table_format_like(request.data) if table_format is None else parse_table_format(table_format)
+    check_table_format(request.schema, chosen)
     check_row_request(drawn, schema=request.schema, method=request.synthesizer)
-    _load_modules(request, *WRITING, *(REPORT if report else ()))
+    _load_modules(request, *WRITING, *(STAT_FILES if chosen.stat else ()), *(REPORT if report else ()))
     with safety_net(out, ledger=request.ledger, inference=drawn.inference) as net:
         measurements = measure_request(request, progress=progress)
         net.keep()

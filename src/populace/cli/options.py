@@ -54,10 +54,11 @@ def choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
-DATA = Option("DATA", "The private table: a CSV or Parquet file.", Path, required=True)
+_TABLE = "The private table: CSV, Parquet, Arrow, JSON Lines, Excel, SPSS, Stata or SAS; - is stdin."
+DATA = Option("DATA", _TABLE, Path, required=True)
 TABLES = Option(
     "DATA",
-    "The private table: a CSV or Parquet file. Of linked tables both, by name: household=FILE person=FILE.",
+    f"{_TABLE} Of linked tables both, by name: household=FILE person=FILE.",
     required=True,
     repeated=True,
 )
@@ -109,8 +110,8 @@ IMPLICATES = Option(
     default=1,
 )
 FORMAT = Option(
-    "--format csv|parquet",
-    "The file format of the table.",
+    "--format csv|parquet|sav|dta|xpt",
+    "The file format of the table: CSV, Parquet, SPSS, Stata or SAS.",
     shown="as the input; csv from a model",
     name="table_format",
 )

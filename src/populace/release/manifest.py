@@ -42,8 +42,10 @@ from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic
 
 MANIFEST_FILE = "manifest.json"
 
-TABLE_SUFFIXES = (".csv", ".parquet")
-TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
+TABLE_SUFFIXES = (".csv", ".parquet", ".sav", ".dta", ".xpt")
+TABLE_FILES = tuple(f"synthetic{suffix}" for suffix in TABLE_SUFFIXES)
+STAT_SUFFIXES = TABLE_SUFFIXES[2:]
+STAT_WRITER = "pyreadstat"
 REQUIRED_FILES = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
 OPTIONAL_FILES = (*TABLE_FILES, "report.html")
 # A release of a geography holds tables of all its levels.
@@ -182,7 +184,10 @@ class Manifest:
             linked=tuple(_parse_shape(_TABLE_NAME, name) for name in saved.get("linked", ())),
             drawing=_parse_unless_none(require_int, drawn["drawing"]),
             arithmetic=_parse_unless_none(partial(_parse_shape, _ARITHMETIC), drawn["arithmetic"]),
-            versions={name: _parse_shape(_VERSION, saved["versions"][name]) for name in list_versions()},
+            versions={
+                name: _parse_shape(_VERSION, saved["versions"][name])
+                for name in (*list_versions(), *((STAT_WRITER,) if STAT_WRITER in saved["versions"] else ()))
+            },
             parents={name: dict(digests) for name, digests in saved["parents"].items()},
             files={name: require_text(digest) for name, digest in saved["files"].items()},
         )
@@ -271,7 +276,7 @@ def describe_release(
         linked=tuple(linked),
         drawing=DRAWING_RULES,
         arithmetic=digest_arithmetic(),
-        versions=list_versions(),
+        versions=list_versions(suffix),
         parents=link_parents(statement, files=files),
         files=files,
     )
@@ -367,14 +372,19 @@ def write_synth_command(
     return shlex.join([*words, "--seed", str(seed), "--format", table_format, "--out", "DIR"])
 
 
-def list_versions() -> dict[str, str]:
-    """Return the versions of what made a release; they say how to repeat it, not on what it was made."""
+def list_versions(suffix: str = "") -> dict[str, str]:
+    """Return the versions of what made a release; they say how to repeat it, not on what it was made.
+
+    `suffix` is that of its tables: files of statistical packages have a writer of their own.
+    """
+    writer = {STAT_WRITER: version(STAT_WRITER)} if suffix in STAT_SUFFIXES else {}
     return {
         "python": platform.python_version(),
         "populace": VERSION,
         "numpy": np.__version__,
         # Arrow itself has none where a module of its own failed to load.
         "pyarrow": pa.__version__ or version("pyarrow"),
+        **writer,
     }
 
 

@@ -63,14 +63,20 @@ class FileMetadata:
         return tuple(column.name for column in self.columns)
 
 
-def is_stat_file(path: Path) -> bool:
-    """Say whether a file is one of SPSS, Stata or SAS, by its first bytes."""
-    return _detect(path) is not None
+def find_stat_format(path: Path) -> StatFormat | None:
+    """Return the format of a file of SPSS, Stata or SAS, by its first bytes; None where it is none, or no file."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as handle:
+            return detect_stat_format(handle.read(SIGNATURE_BYTES))
+    except (OSError, ValueError):
+        return None  # whoever opens it next says why
 
 
 def read_file_metadata(path: Path) -> FileMetadata:
     """Return what an SPSS, Stata or SAS file declares of its columns; no row is read, and no number of rows kept."""
-    form = _detect(path)
+    form = find_stat_format(path)
     if form is None:
         raise DataError(
             f"{str(path)!r} is no file of SPSS, Stata or SAS.",
@@ -83,14 +89,6 @@ def read_file_metadata(path: Path) -> FileMetadata:
         encoding=encoding,
         columns=tuple(_describe(name, found, form=form) for name in found.column_names),
     )
-
-
-def _detect(path: Path) -> StatFormat | None:
-    try:
-        with path.open("rb") as handle:
-            return detect_stat_format(handle.read(SIGNATURE_BYTES))
-    except (OSError, ValueError):
-        return None  # whoever opens it next says why
 
 
 def _read_header(path: Path, form: StatFormat) -> tuple[str | None, Any]:
