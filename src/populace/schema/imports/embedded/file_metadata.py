@@ -83,6 +83,8 @@ def read_file_metadata(path: Path) -> FileMetadata:
             hint="give a .sav, .por, .dta, .xpt or .sas7bdat",
         )
     encoding, found = _read_header(path, form)
+    if not all(isinstance(name, str) for name in found.column_names):
+        raise _damaged_error(path, form)
     return FileMetadata(
         format=form,
         label=_clean(found.file_label),
@@ -108,7 +110,11 @@ def _read_header(path: Path, form: StatFormat) -> tuple[str | None, Any]:
                 raise ResourceError(
                     f"opening {path} takes more memory than there is.", hint="free memory"
                 ) from None
-    raise DataError(
+    raise _damaged_error(path, form)
+
+
+def _damaged_error(path: Path, form: StatFormat) -> DataError:
+    return DataError(
         f"{path} cannot be read as {form.words}.",
         hint="check that it is whole and undamaged, or export it again",
     )
