@@ -45,8 +45,14 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
 
     from populace.private.read.file_source import open_file
     from populace.schema.hints import table_stem
-    from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft_from_rows, draft_schema
-    from populace.schema.imports.embedded.embedded_draft import FROM_LABELS, draft_from_metadata
+    from populace.schema.imports.codebooks.embedded_labels import document_from_labels
+    from populace.schema.imports.draft import (
+        FROM_LABELS,
+        FROM_ROWS,
+        NAMES_ONLY,
+        draft_from_rows,
+        draft_schema,
+    )
 
     if public:
         from populace.api.request import list_private_datasets, resolve_ledger
@@ -60,7 +66,7 @@ def inspect(data: Path, out: Path, public: bool, ledger: Path | None, json: bool
         document = draft_from_rows(_collect_values(source, types), dataset=table_stem(data))
         text = document.text(heading=FROM_ROWS)
     elif source.metadata is not None:
-        document = draft_from_metadata(source.metadata, dataset=table_stem(data))
+        document = document_from_labels(source.metadata, source=data.name, dataset=table_stem(data))
         text = document.text(heading=FROM_LABELS)
     else:
         document = draft_schema(

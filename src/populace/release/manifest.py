@@ -170,6 +170,10 @@ class Manifest:
         where, share = saved.get("where"), saved.get("share")
         if where is not None and (not isinstance(share, float) or not 0 <= share <= 1):
             raise ValueError("not a share")
+        names = [
+            *list_versions(),
+            *([STAT_WRITER] if any(n.endswith(STAT_SUFFIXES) for n in saved["files"]) else []),
+        ]
         drawn = {"drawing": None, "arithmetic": None} if number == 1 else saved
         return cls(
             number=number,
@@ -184,10 +188,7 @@ class Manifest:
             linked=tuple(_parse_shape(_TABLE_NAME, name) for name in saved.get("linked", ())),
             drawing=_parse_unless_none(require_int, drawn["drawing"]),
             arithmetic=_parse_unless_none(partial(_parse_shape, _ARITHMETIC), drawn["arithmetic"]),
-            versions={
-                name: _parse_shape(_VERSION, saved["versions"][name])
-                for name in (*list_versions(), *((STAT_WRITER,) if STAT_WRITER in saved["versions"] else ()))
-            },
+            versions={name: _parse_shape(_VERSION, saved["versions"][name]) for name in names},
             parents={name: dict(digests) for name, digests in saved["parents"].items()},
             files={name: require_text(digest) for name, digest in saved["files"].items()},
         )
@@ -373,18 +374,14 @@ def write_synth_command(
 
 
 def list_versions(suffix: str = "") -> dict[str, str]:
-    """Return the versions of what made a release; they say how to repeat it, not on what it was made.
-
-    `suffix` is that of its tables: files of statistical packages have a writer of their own.
-    """
-    writer = {STAT_WRITER: version(STAT_WRITER)} if suffix in STAT_SUFFIXES else {}
+    """Return the versions of what made a release with tables of a suffix; they say how to repeat it."""
     return {
         "python": platform.python_version(),
         "populace": VERSION,
         "numpy": np.__version__,
         # Arrow itself has none where a module of its own failed to load.
         "pyarrow": pa.__version__ or version("pyarrow"),
-        **writer,
+        **({STAT_WRITER: version(STAT_WRITER)} if suffix in STAT_SUFFIXES else {}),
     }
 
 

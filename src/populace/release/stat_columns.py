@@ -180,7 +180,11 @@ def store_column(column: Column, *, form: StatFormat) -> StoredColumn:
         declared = _MOMENT_FORMATS[form][type(column)]
         moment = find_moment_unit(declared, package=form.package)
         tagged = _tag_words(specials)
-        return as_text if tagged is None else _stored(column, form, tagged, moment=moment, declared=declared)
+        return (
+            as_text
+            if tagged is None
+            else _store_numbers(column, form, tagged, moment=moment, declared=declared)
+        )
     if not all(map(_is_plain_number, values)) or (words and form is StatFormat.XPT):
         return as_text
     codes: dict[str, Stored] = {
@@ -196,10 +200,10 @@ def store_column(column: Column, *, form: StatFormat) -> StoredColumn:
         recoded = {word: float(lowest - place) for place, word in enumerate(words, 1)}
     if recoded is None or len({*codes.values(), *recoded.values()}) < len(codes) + len(recoded):
         return as_text
-    return _stored(column, form, {**codes, **recoded}, declared=_number_format(column, form))
+    return _store_numbers(column, form, {**codes, **recoded}, declared=_number_format(column, form))
 
 
-def _stored(
+def _store_numbers(
     column: Column,
     form: StatFormat,
     codes: Mapping[str, Stored],

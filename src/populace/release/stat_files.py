@@ -50,24 +50,26 @@ def _write(form: StatFormat) -> Callable[..., None]:
 
 
 def _describe(form: StatFormat, stored: Mapping[str, StoredColumn], *, names: list[str]) -> dict[str, Any]:
-    """Return what a writer is told beside the cells."""
+    """Return what a writer is described beside the cells."""
     most = _MAX_LABELS[form]
     labels = [stored[name].column.label if name in stored else "" for name in names]
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "file_label": FILE_LABEL,
         "column_labels": [_cut_label(label, most) or None for label in labels],
         "variable_format": {n: each.declared_format for n, each in stored.items() if each.declared_format},
     }
     if form is StatFormat.XPT:
-        return told
-    told["variable_value_labels"] = {n: each.value_labels for n, each in stored.items() if each.value_labels}
+        return described
+    described["variable_value_labels"] = {
+        n: each.value_labels for n, each in stored.items() if each.value_labels
+    }
     if form is StatFormat.DTA:
         tags = {n: each.tags for n, each in stored.items() if each.tags}
         # The format of Stata 14, which every later one reads.
-        return told | {"missing_user_values": tags, "version": 14}
+        return described | {"missing_user_values": tags, "version": 14}
     measures = {n: _measure(each.column) for n, each in stored.items()}
     missing = {n: each.missing_ranges for n, each in stored.items() if each.missing_ranges}
-    return told | {"missing_ranges": missing, "variable_measure": measures, "row_compress": True}
+    return described | {"missing_ranges": missing, "variable_measure": measures, "row_compress": True}
 
 
 def _cut_label(text: str, most: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from populace.core.errors import SchemaError, UsageError
 from populace.schema.bounded_parsing import RepeatedKey, parse_json, read_text_file
+from populace.schema.hints import table_stem
 from populace.schema.imports.challenge_specs import (
     CodebookSection,
     from_specs,
@@ -18,7 +19,7 @@ from populace.schema.imports.challenge_specs import (
 from populace.schema.imports.codebooks.codebook_document import codebook_to_document
 from populace.schema.imports.codebooks.codebook_sheet import from_codebook_sheet, is_codebook_sheet
 from populace.schema.imports.codebooks.ddi_codebook import from_ddi, is_ddi
-from populace.schema.imports.codebooks.embedded_labels import from_embedded_labels, has_embedded_labels
+from populace.schema.imports.codebooks.embedded_labels import document_from_labels
 from populace.schema.imports.codebooks.pums_dictionary import from_pums, is_pums
 from populace.schema.imports.codebooks.redcap import from_redcap, is_redcap
 from populace.schema.imports.codebooks.sdv_metadata import from_metadata, is_metadata
@@ -27,6 +28,7 @@ from populace.schema.imports.codebooks.survey_solutions import from_questionnair
 from populace.schema.imports.codebooks.table_schema import from_table_schema, is_table_schema
 from populace.schema.imports.codebooks.variable import Codebook
 from populace.schema.imports.codebooks.xlsform import from_xlsform, is_choices, is_survey
+from populace.schema.imports.embedded.file_metadata import find_stat_format, read_file_metadata
 from populace.schema.imports.nist_excerpts import from_excerpt, is_dictionary, is_excerpt
 from populace.schema.imports.schema_document import SchemaDocument
 from populace.schema.schema import check_sizes
@@ -42,6 +44,13 @@ KNOWN_FORMATS = (
 
 def import_document(path: Path, *, dictionary: Path | None = None) -> SchemaDocument:
     """Return the schema that a file describes, with a dictionary of its values where there is one."""
+    if find_stat_format(path) is not None:
+        if dictionary is not None:
+            raise UsageError(
+                "a file with labels of its own takes no dictionary.",
+                hint="give the other file as a second FILE",
+            )
+        return document_from_labels(read_file_metadata(path), source=path.name, dataset=table_stem(path))
     codebook = read_codebook(path, dictionary=dictionary)
     if codebook is not None:
         return codebook_to_document(codebook, source=path.name)
@@ -69,8 +78,6 @@ def import_document(path: Path, *, dictionary: Path | None = None) -> SchemaDocu
 
 def read_codebook(path: Path, *, dictionary: Path | None) -> Codebook | None:
     """Return the variables of a codebook or questionnaire; None where the file is neither."""
-    if has_embedded_labels(path) and path.is_file():
-        return _without_dictionary(from_embedded_labels(path), dictionary)
     if is_workbook(path):
         sheets = read_workbook(path)
         if "survey" in sheets:

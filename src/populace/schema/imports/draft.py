@@ -16,16 +16,24 @@ _FEW = 20
 # A column of numbers may have so many words beside them, such as N or refused.
 _MAX_WORDS = 5
 
-NAMES_ONLY = """\
-A draft: no row was read. Fill in every column from the codebook, never from the rows, or remove it: what the
-schema does not name is not read. A column is one of
+_KINDS = """\
+A column is one of
   kind = "categorical" or "ordinal", values = ["a", "b"]     (or values = "learn": costs budget)
   kind = "integer", min = 0, max = 99
   kind = "numeric", edges = [0, 10, 100]                     (or min, max and bins = "learn": costs budget)
   kind = "date", min = "1900-01-01", max = "2029-12-31", width = "month"
+"""
+NAMES_ONLY = f"""\
+A draft: no row was read. Fill in every column from the codebook, never from the rows, or remove it: what the
+schema does not name is not read. {_KINDS}\
 Add missing = ["R"] for codes such as refused, and labels, universe and outside as the codebook has them. A cell that
 is none of the values becomes empty in the release, and noise puts some there in any case; where every row has a value,
 other = "a" counts such cells as "a" instead."""
+FROM_LABELS = f"""\
+A draft from the labels of the file: no row was read. Value labels and missing codes are taken as the codebook; a value
+without a label is not in the domain until you add it. Fill in every column that is marked OPEN, from the codebook and
+never from the rows, or remove it: what the schema does not name is not read. {_KINDS}\
+A cell that is none of the values becomes empty in the release."""
 FROM_ROWS = """\
 A draft from the rows of public data: every domain below was taken from them. That is sound only because the rows
 are public already; a schema for private rows must not be made this way."""

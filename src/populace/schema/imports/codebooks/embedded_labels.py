@@ -1,81 +1,49 @@
 """Labels that SPSS, Stata and SAS files carry: variable labels, value labels and missing codes. No row is read.
 
-The bounds of a range are nowhere in such a file but in its rows, so numbers without labels for all values stay open.
+The bounds of a range are nowhere in such a file but in its rows, so numbers without labelled values stay open.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
-from pathlib import Path
-from typing import Any
 
-from populace.core.errors import DataError, ResourceError
+from populace.schema.imports.codebooks.codebook_document import codebook_to_document, settle_document
 from populace.schema.imports.codebooks.variable import Codebook, Variable
+from populace.schema.imports.draft import column_todo, draft_table
+from populace.schema.imports.embedded.file_metadata import ColumnMetadata, FileMetadata
+from populace.schema.imports.schema_document import SchemaDocument
 
-_READERS = {
-    ".sav": "read_sav",
-    ".zsav": "read_sav",
-    ".por": "read_por",
-    ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat",
-    ".xpt": "read_xport",
-}
-MAX_LISTED_MISSING = 1000
+# So many labelled values make a list; one alone rather names an end of a scale.
+_MIN_CHOICES = 2
+_MAX_SHOWN = 6
 
 
-def has_embedded_labels(path: Path) -> bool:
-    """Say by its name whether a file may carry labels."""
-    return path.suffix.lower() in _READERS
+def document_from_labels(metadata: FileMetadata, *, source: str, dataset: str) -> SchemaDocument:
+    """Return the schema that a file's own labels describe; `source` is the name of the file."""
+    document = settle_document(codebook_to_document(from_embedded_labels(metadata), source=source))
+    table, asked = draft_table(dataset)
+    remarks = document.remarks
+    if not metadata.format.keeps_missing_codes:
+        remarks += (f"missing codes of {metadata.format.words} are read as empty cells",)
+    return replace(document, table=table, asked=asked, remarks=remarks)
 
 
-def from_embedded_labels(path: Path) -> Codebook:
+def from_embedded_labels(metadata: FileMetadata) -> Codebook:
     """Return the variables of a file as its own labels describe them."""
-    try:
-        reader = getattr(import_module("pyreadstat"), _READERS[path.suffix.lower()])
-    except ImportError:
-        raise ResourceError(
-            "reading the labels of this file needs pyreadstat, which is not installed.",
-            hint="install populace[stat]",
-        ) from None
-    try:
-        _, meta = reader(str(path), metadataonly=True)
-    except Exception as error:
-        raise DataError(
-            f"the labels of {str(path)!r} cannot be read ({type(error).__name__}).",
-            hint="check that it is a whole file of that program",
-        ) from None
-    return Codebook(variables=tuple(_read_variable(name, meta) for name in meta.column_names))
+    return Codebook(variables=tuple(map(_read_variable, metadata.columns)))
 
 
-def _read_variable(name: str, meta: Any) -> Variable:
-    labels = {_text(code): str(label) for code, label in meta.variable_value_labels.get(name, {}).items()}
-    codes = {code: labels.get(code, "") for code in _missing_codes(name, meta)}
-    plain = Variable(name=name, label=str(meta.column_names_to_labels.get(name) or ""), missing=codes)
-    choices = {code: label for code, label in labels.items() if code not in codes}
-    if choices:
+def _read_variable(column: ColumnMetadata) -> Variable:
+    labels = column.value_labels
+    missing = {code: labels.get(code, "") for code in column.missing}
+    plain = Variable(name=column.name, label=column.label, missing=missing)
+    choices = {code: label for code, label in labels.items() if code not in missing}
+    if len(choices) >= _MIN_CHOICES and column.measure != "scale":
         # Whether every value has a label is only in the rows: what has none becomes an empty cell, and is counted.
-        return replace(plain, kind="categorical", choices=choices)
-    text = str(meta.readstat_variable_types.get(name, "")) == "string"
-    why = (
-        "text: list its values or remove it"
-        if text
-        else 'a number: kind = "integer" or "numeric" with its range'
-    )
-    return replace(plain, open_because=why)
-
-
-def _missing_codes(name: str, meta: Any) -> list[str]:
-    """Return the codes that a file declares as missing: single ones, and whole numbers of a short range."""
-    found = [_text(code) for code in getattr(meta, "missing_user_values", {}).get(name, ())]
-    for part in getattr(meta, "missing_ranges", {}).get(name, ()):
-        low, high = part["lo"], part["hi"]
-        if low == high:
-            found.append(_text(low))
-        elif all(isinstance(end, int | float) for end in (low, high)) and high - low <= MAX_LISTED_MISSING:
-            found += [str(code) for code in range(int(low), int(high) + 1)]
-    return list(dict.fromkeys(found))
-
-
-def _text(code: object) -> str:
-    return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)
+        kind = "ordinal" if column.measure == "ordinal" else "categorical"
+        return replace(plain, kind=kind, choices=choices)
+    why = [f"{column.type_words}; {column_todo(column.sort)}"]
+    why += [f"numbers from {each} are missing: list the codes" for each in column.open_ranges]
+    if choices:
+        why.append(f"labelled: {', '.join(f'{c} = {t}' for c, t in list(choices.items())[:_MAX_SHOWN])}")
+    return replace(plain, open_because="\n".join(why))

@@ -90,7 +90,10 @@ class Variable:
             keys["other"] = other
             labels.setdefault(other, NO_ANSWER_LABEL)
         words = {code: label for code, label in labels.items() if label != code}
-        keys |= {"missing": missing, "labels": words if not self.is_open else {}}
+        if self.is_open:
+            # Of what is left to fill in, the missing codes are known.
+            words = {code: label for code, label in words.items() if code in missing}
+        keys |= {"missing": missing, "labels": words}
         return {key: value for key, value in keys.items() if value or key in ("outside", "min")}
 
     def _domain(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 from populace.core.errors import DataError, PopulaceError, ResourceError, environment_cause
 from populace.schema.imports.embedded.stat_formats import (
     SIGNATURE_BYTES,
+    Moment,
     MomentUnit,
     StatFormat,
     detect_stat_format,
@@ -45,6 +46,22 @@ class ColumnMetadata:
     """Ranges of missing codes that hold more than can be listed, in words."""
     measure: str = ""
     """nominal, ordinal or scale, where the file says so."""
+
+    @property
+    def sort(self) -> str:
+        """The sort of its type, as drafts of schemas know it."""
+        if self.moment is not None:
+            return "time"
+        return "text" if self.is_text else "whole" if self.is_whole else "decimal"
+
+    @property
+    def type_words(self) -> str:
+        """Its type in words that people use."""
+        if self.moment is not None:
+            return {Moment.DATE: "date", Moment.DATETIME: "date and time", Moment.TIME: "time"}[
+                self.moment.kind
+            ]
+        return {"text": "text", "whole": "whole number", "decimal": "number"}[self.sort]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
