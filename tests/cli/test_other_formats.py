@@ -139,6 +139,7 @@ READABLE: dict[str, Callable[[], bytes]] = {
     "survey.sav": lambda: written(pyreadstat.write_sav),
     "packed.sav": lambda: written(pyreadstat.write_sav, row_compress=True),
     "survey.zsav": lambda: written(pyreadstat.write_sav, compress=True),
+    "portable.por": lambda: written(pyreadstat.write_por),
     "five.xpt": lambda: written(pyreadstat.write_xport, file_format_version=5),
     "eight.xpt": lambda: written(pyreadstat.write_xport),
 }

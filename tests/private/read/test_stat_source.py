@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,3 +197,37 @@ def test_days_before_the_calendar_are_empty(tmp_path: Path) -> None:
     (batch,) = open_source(path).batches(["d"])
     assert to_texts(batch.column("d")).to_pylist() == [None, str(datetime.date(1960, 1, 1))]
     assert pa.types.is_string(batch.column("d").type)
+
+
+SAS = """
+library(haven)
+rows <- data.frame(id = c(1, 2, 3), name = c("a", "b", ""), d = as.Date(c("2020-01-31", NA, "1960-01-01")))
+rows$x <- tagged_na("A", "B", "Z")
+rows$x[1] <- 5
+suppressWarnings(write_sas(rows, commandArgs(TRUE)[1]))
+"""
+
+
+@pytest.mark.slow
+def test_files_of_sas_are_read(tmp_path: Path) -> None:
+    """No library of Python writes them; R's haven does."""
+    if shutil.which("Rscript") is None:
+        pytest.skip("R is not installed")
+    script, path = tmp_path / "write.R", tmp_path / "rows.sas7bdat"
+    script.write_text(SAS)
+    ran = subprocess.run(["Rscript", str(script), str(path)], capture_output=True, timeout=120)
+    if ran.returncode and b"no package called" in ran.stderr:
+        pytest.skip("R's haven package is not installed")
+    assert ran.returncode == 0, ran.stderr
+    assert texts(path) == {
+        "id": ["1", "2", "3"],
+        "name": ["a", "b", ""],
+        "d": ["2020-01-31", None, "1960-01-01"],
+        "x": ["5", ".B", ".Z"],
+    }
+
+
+def test_portable_files_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    pyreadstat.write_por(pd.DataFrame({"X": [1.0, np.nan], "Y": ["a", "b c"]}), str(path))
+    assert texts(path) == {"X": ["1", None], "Y": ["a", "b c"]}
