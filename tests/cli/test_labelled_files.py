@@ -37,7 +37,7 @@ def fill_in(path: Path, filled: dict[str, str]) -> None:
 def test_a_stata_file_becomes_a_release_in_five_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """2 + 1 + 2 + 7 + 8 seconds on two busy cores, on 2026-11-18."""
+    """0.5 + 0.5 + 2.4 + 2.5 + 1.9 seconds of a processor on 2026-11-18, for 20,293 rows and 12 columns."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     frame = pd.read_parquet(DATA / "nhanes" / "NHANESraw.parquet")[COLUMNS]
