@@ -151,6 +151,7 @@ def note_release(release: Release) -> None:
     """Note on stderr what is to be known about a release before it is published."""
     note_capped_rows(release)
     note_out_of_domain(release)
+    note_broken_rules(release)
     if release.measurements.schema.geography is None:
         note_lost_in_noise(release)
     else:
@@ -170,7 +171,15 @@ def note_out_of_domain(release: Release) -> None:
     from populace.release.statement.domain_fit import find_out_of_domain
 
     for found in find_out_of_domain(release.measurements):
-        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')} (hint: {found.hint})")
+        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')}")
+
+
+def note_broken_rules(release: Release) -> None:
+    """Note on stderr which rules many rows broke, by the noisy counts of --check-rules."""
+    from populace.release.statement.rule_fit import find_broken_rules
+
+    for found in find_broken_rules(release.measurements):
+        say(f"note: {found.text[0].lower()}{found.text[1:]}")
 
 
 def note_capped_rows(release: Release) -> None:
