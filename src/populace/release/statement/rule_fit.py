@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from populace.core.number_format import format_percent, format_percent_bound
 from populace.measurements.measurements import Measurements
-from populace.measurements.rule_checks import RuleCheck, RuleOutcome
+from populace.measurements.rule_checks import RuleOutcome
 from populace.release.statement.domain_fit import (
     MAX_EXPECTED_SHARE,
     MAX_FALSE_WARNING_RATE,
@@ -20,7 +20,7 @@ from populace.release.statement.domain_fit import (
 from populace.schema.columns.column import Column
 from populace.schema.schema import Schema
 
-_CAUSES = {
+BROKEN_RULE_CAUSES = {
     RuleOutcome.BROKEN: "is the rule right, and are its columns the ones that were meant?",
     RuleOutcome.UNASKED: "is the universe too narrow, or does the file write another code than `outside`?",
     RuleOutcome.UNANSWERED: "is the universe too wide, or turned round?",
@@ -43,7 +43,7 @@ class BrokenRule:
         way = "" if self.outcome is RuleOutcome.BROKEN else f" ({self.outcome.value})"
         return (
             f"About {share} broke the rule “{self.rule}”{way} and were moved to keep it. Likely cause: "
-            f"{_CAUSES[self.outcome]}"
+            f"{BROKEN_RULE_CAUSES[self.outcome]}"
         )
 
 
@@ -65,7 +65,7 @@ def find_broken_rules(measurements: Measurements) -> tuple[BrokenRule, ...]:
     for check in checks:
         deviation = math.sqrt(float(check.variance))
         for outcome, count in check.counts.items():
-            limit = _max_share(check, outcome, schema=measurements.schema)
+            limit = max_broken_share(check.rule, outcome, schema=measurements.schema)
             if limit is None or rows <= 0 or count - tail * deviation <= limit * most_rows:
                 continue
             margin = min(laplace_quantile(0.025) * deviation / rows, 1.0)
@@ -75,11 +75,11 @@ def find_broken_rules(measurements: Measurements) -> tuple[BrokenRule, ...]:
     return tuple(found)
 
 
-def _max_share(check: RuleCheck, outcome: RuleOutcome, *, schema: Schema) -> float | None:
+def max_broken_share(rule: str, outcome: RuleOutcome, *, schema: Schema) -> float | None:
     """Return the share of rows that may break a rule unsaid; an empty cell may be one that nobody answered."""
     if outcome is RuleOutcome.KEPT:
         return None
-    column = _column_of(check.rule, schema)
+    column = _column_of(rule, schema)
     if outcome is RuleOutcome.UNANSWERED and column is not None and not column.outside:
         return MAX_EXPECTED_SHARE
     return MAX_UNEXPECTED_SHARE
