@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import populace as pp
-from populace.evaluation.schema_fit import look_at_rows
+from populace.evaluation.schema_fit import read_misfits
 from populace.release.statement.domain_fit import find_out_of_domain
 from populace.release.statement.rule_fit import find_broken_rules
 from populace.schema.schema import Schema
@@ -204,7 +204,7 @@ def find_by_layer(name: str, folder: Path, *, right: bool) -> dict[str, list[str
     return {
         "a": [each.text for each in find_out_of_domain(measured)],
         "b": [each.text for each in find_broken_rules(measured)],
-        "c": [str(each) for each in look_at_rows(rows, schema=schema, ledger=ledger, dataset="people")],
+        "c": [str(each) for each in read_misfits(rows, schema=schema, ledger=ledger, dataset="people")],
     }
 
 

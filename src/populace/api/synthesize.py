@@ -65,19 +65,8 @@ def synthesize(
     Release of “smokers”: 300 synthetic rows, 1 column
       ε = 1, δ = 0 for one row
     """
-    request = RunRequest.of(
-        data,
-        schema,
-        epsilon,
-        delta,
-        method,
-        workload,
-        ledger,
-        dataset=dataset,
-        public=public,
-        noise=noise,
-        check_rules=check_rules,
-    )
+    given = {"dataset": dataset, "public": public, "noise": noise, "check_rules": check_rules}
+    request = RunRequest.of(data, schema, epsilon, delta, method, workload, ledger, **given)
     drawn = RowRequest(inference=inference, rows=rows, where=where, implicates=implicates, seed=seed)
     check_row_request(drawn, schema=request.schema, method=request.synthesizer)
     return fit_and_draw(measure_request(request, progress=progress), drawn, progress=progress)

@@ -105,14 +105,14 @@ def check(file: Path, data: Path | None, ledger: Path | None, dataset: str | Non
 
 def _check_rows(file: Path, data: Path, *, ledger: Path | None, dataset: str | None, json: bool) -> None:
     from populace.evaluation.internal_marking import INTERNAL
-    from populace.evaluation.schema_fit import look_at_rows
+    from populace.evaluation.schema_fit import read_misfits
 
     if json:
         raise UsageError(
             "what is found in rows is for the screen, and not for a file.", hint="leave --json or --data out"
         )
     say(INTERNAL)
-    found = look_at_rows(data, schema=file, ledger=ledger, dataset=dataset)
+    found = read_misfits(data, schema=file, ledger=ledger, dataset=dataset)
     for each in found:
         emit(str(each))
     if not found:

@@ -60,7 +60,7 @@ class _Seen:
     ids: Counter[str] = field(default_factory=Counter)
 
 
-def look_at_rows(
+def read_misfits(
     data: Any, *, schema: Schema | Path | str, ledger: Path | str | None = None, dataset: str | None = None
 ) -> tuple[Misfit, ...]:
     """Compare a schema with rows, without protection, after the look is booked in the ledger."""
@@ -73,7 +73,7 @@ def look_at_rows(
     name = dataset or schema.dataset or default_dataset(data)
     books = Ledger.open(resolve_ledger(ledger))
     check_account_name(name, others=[account.dataset for account in books.accounts()])
-    books.book_look(name, schema_digest=schema.digest)
+    books.book_internal_read(name, schema_digest=schema.digest)
     codec, rules, seen = TableCodec(schema), RuleCodec(schema), _Seen()
     functions = [each for each in schema.layout.functions if each in source.names]
     with redact_row_errors("the data"):

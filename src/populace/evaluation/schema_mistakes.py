@@ -16,7 +16,7 @@ from populace.schema.exact_numbers import parse_number
 from populace.schema.hints import quote_names
 
 # A mistake explains the cells if it explains this much of them.
-_MOST = 0.9
+_MIN_EXPLAINED = 0.9
 _MAX_SHOWN = 5
 # So few different texts beside numbers are taken for codes of missing values.
 _MAX_MISSING_CODES = 4
@@ -31,7 +31,7 @@ def guess_mistake(column: Column, texts: Counter[str], *, others: Mapping[str, C
     'the file holds labels where the schema lists codes'
     """
     filled = Counter({text: count for text, count in texts.items() if text})
-    if texts[""] > _MOST * texts.total():
+    if texts[""] > _MIN_EXPLAINED * texts.total():
         return 'empty cells are not declared: missing = [""] expects them'
     for name, other in others.items():
         if _explains(filled, partial(_has_code, other)):
@@ -51,7 +51,7 @@ def _has_code(column: Column, text: str) -> bool:
 
 def _explains(texts: Counter[str], fits: Callable[[str], bool]) -> bool:
     explained = sum(count for text, count in texts.items() if fits(text))
-    return bool(texts) and explained >= _MOST * texts.total()
+    return bool(texts) and explained >= _MIN_EXPLAINED * texts.total()
 
 
 def _guess_listed(column: CategoricalColumn, texts: Counter[str]) -> str:

@@ -30,7 +30,7 @@ class EventKind(Enum):
     FINISH = "finish"
     NONPRIVATE = "nonprivate"
     RELEASE = "release"
-    LOOK = "look"
+    INTERNAL_READ = "internal look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,9 +178,9 @@ class Ledger:
         event = Event(kind=EventKind.NONPRIVATE, dataset=dataset, body={"reason": reason})
         return self._write(lambda _: [event]).account(dataset)
 
-    def book_look(self, dataset: str, *, schema_digest: str) -> None:
+    def book_internal_read(self, dataset: str, *, schema_digest: str) -> None:
         """Book that a schema is checked against rows without protection, before they are read; later runs say so."""
-        event = Event(kind=EventKind.LOOK, dataset=dataset, body={"schema_digest": schema_digest})
+        event = Event(kind=EventKind.INTERNAL_READ, dataset=dataset, body={"schema_digest": schema_digest})
         self._write(lambda _: [event])
 
     def reserve(
@@ -207,8 +207,7 @@ class Ledger:
         Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
         `exact` are the totals that the run may publish exactly. Proof: docs/proofs/invariants.md.
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
-        An account that does not exist yet is opened with exactly this run's budget, unless nobody `named` it and
-        another account has the same `columns`.
+        A new account gets exactly this run's budget; one that nobody `named`, with the `columns` of another, is refused.
         """
         epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
         check_delta_reserve(keys, delta=delta)
@@ -234,7 +233,7 @@ class Ledger:
         opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
 
         def decide(books: LedgerState) -> Sequence[Event]:
-            body = replace(asked, looked=dataset in books.looks).reservation()
+            body = replace(asked, internal_read=dataset in books.internal_reads).reservation()
             reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=body)
             if dataset in books.accounts:
                 return [reserving]

@@ -148,7 +148,7 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
             "where an estimate of it is released, that was paid for."
         )
-    if record.looked:
+    if record.internal_read:
         yield (
             "The schema was checked against the rows, inside the house and without protection, before this run. If it "
             "was changed because of what was seen there, that is not protected."
