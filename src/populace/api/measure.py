@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from populace.api.notices import note_unread_columns
 from populace.api.request import RunRequest, list_private_datasets
 from populace.api.reservation import reserve
 from populace.api.rule_measurement import measure_rules
@@ -122,6 +123,8 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
     if request.check_rules:
         rule_table(data, schema=seen)
     known = None if request.public is None else read_public(request.public, schema=seen)
+    if request.noise is None:
+        note_unread_columns(data, schema)
     context = RunContext(
         library=find_frame_library(data),
         table_format=str(table_format_like(data)),

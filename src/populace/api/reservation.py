@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from fractions import Fraction
 
+from populace.api.notices import announce_charge
 from populace.api.request import RunRequest
 from populace.core.errors import OverBudget
 from populace.core.run_state import Booking, current_state, track_booking
@@ -40,7 +42,11 @@ def reserve(
 
     check_free_memory()
     source = request.noise or ExactNoise(SystemEntropy())
+    new_ledger = not os.path.lexists(request.ledger)
     opened = Ledger.open(request.ledger)
+    if is_secret(source):
+        known = any(each.dataset == request.dataset for each in opened.accounts())
+        announce_charge(request, delta=delta, new_ledger=new_ledger, new_account=not known)
     booking = Booking(
         dataset=request.dataset,
         epsilon=format_exact(request.epsilon),

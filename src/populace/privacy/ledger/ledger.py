@@ -207,7 +207,7 @@ class Ledger:
         Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
         `exact` are the totals that the run may publish exactly. Proof: docs/proofs/invariants.md.
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
-        A new account gets exactly this run's budget; one that nobody `named`, with the `columns` of another, is refused.
+        A new account gets exactly this run's budget; one that nobody `named` with `columns` of another is refused.
         """
         epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
         check_delta_reserve(keys, delta=delta)
