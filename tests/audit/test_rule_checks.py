@@ -135,3 +135,14 @@ def test_neighbours_agree_with_frozen_answers(step: int) -> None:
 def test_a_schema_without_rules_is_refused_before_anything_is_spent() -> None:
     with pytest.raises(UsageError, match="no rules"):
         rule_table(pa.table({"a": [0]}), schema=Schema.from_sizes({"a": 2}))
+
+
+def test_the_plan_prices_it() -> None:
+    """A run that checks rules plans with the rest of its budget, and says what the check takes."""
+    from populace.planning.plan import plan
+
+    found = plan(
+        Schema.parse(RULED), population=500, epsilon=1, delta="1e-6", method="independent", check_rules=True
+    )
+    assert found.budget["rows that break rules"] == pytest.approx(0.05)
+    assert sum(found.budget.values()) == pytest.approx(1, abs=0.01)
