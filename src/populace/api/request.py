@@ -51,6 +51,10 @@ class RunRequest:
     workload: Workload | Path | str | None = None
     public: Any = field(default=None, repr=False)
     noise: NoiseSource | None = None
+    named: bool = False
+    """Whether the caller named the account; a schema's or a file's name opens none beside one of the same columns."""
+    check_rules: bool = False
+    """Whether rows that break each rule of the schema are counted, with noise and for a part of the budget."""
 
     @classmethod
     def of(
@@ -67,6 +71,7 @@ class RunRequest:
         purpose: str = ESTIMATE_METHOD,
         public: Any = None,
         noise: NoiseSource | None = None,
+        check_rules: bool = False,
     ) -> Self:
         """Return a request as it is typed: a schema's file is loaded, numbers are parsed, and defaults filled in.
 
@@ -91,6 +96,8 @@ class RunRequest:
             workload=workload,
             public=public,
             noise=noise,
+            named=dataset is not None,
+            check_rules=check_rules,
         )
 
     @property

@@ -40,6 +40,7 @@ def synthesize(
     inference: str = "tree",
     progress: Progress | None = None,
     noise: NoiseSource | None = None,
+    check_rules: bool = False,
 ) -> Release:
     """Return a synthetic table with an (epsilon, delta) guarantee for the unit named in the schema.
 
@@ -51,6 +52,7 @@ def synthesize(
     must never be a part of `data`. `where` keeps rows that meet a condition, `implicates` draws as many tables: both
     are done with the fitted model and cost nothing. `inference` says how rows come from what was measured: "tree", or
     "gum", the gradual update method. `seed` makes the drawing of rows repeatable, never the noise.
+    `check_rules` counts the rows that break each rule of the schema, for a twentieth of the budget.
     `noise` other than the operating system's is for rehearsals and stamps the release as not private.
     What fails after the budget was reserved raises an exception whose notes say what was booked. It holds what was
     measured by then, as `measurements`.
@@ -63,9 +65,8 @@ def synthesize(
     Release of “smokers”: 300 synthetic rows, 1 column
       ε = 1, δ = 0 for one row
     """
-    request = RunRequest.of(
-        data, schema, epsilon, delta, method, workload, ledger, dataset=dataset, public=public, noise=noise
-    )
+    given = {"dataset": dataset, "public": public, "noise": noise, "check_rules": check_rules}
+    request = RunRequest.of(data, schema, epsilon, delta, method, workload, ledger, **given)
     drawn = RowRequest(inference=inference, rows=rows, where=where, implicates=implicates, seed=seed)
     check_row_request(drawn, schema=request.schema, method=request.synthesizer)
     return fit_and_draw(measure_request(request, progress=progress), drawn, progress=progress)

@@ -97,6 +97,10 @@ DATASET = Option(
     "The account to charge.",
     shown="the schema's dataset, or the data file's name",
 )
+CHECK_RULES = Option(
+    "--check-rules",
+    "Count the rows that break each universe and structural zero, with noise, for a twentieth of the budget.",
+)
 ROWS = Option("--rows N", "How many synthetic rows.", whole, shown="the noisy number of rows")
 WHERE = Option(
     "--where EXPR",
@@ -163,7 +167,7 @@ def build_row_request(values: Mapping[str, Any]) -> RowRequest:
 
 RUN_REQUEST = Bundle(
     "request",
-    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET),
+    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET, CHECK_RULES),
     build_run_request,
 )
 ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

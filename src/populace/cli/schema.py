@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from populace.cli import options
 from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, emit_result, save_text, say
+from populace.core.errors import UsageError
 from populace.core.number_format import count_of
 
 if TYPE_CHECKING:
@@ -54,14 +55,26 @@ OVERLAY = Option(
     repeated=True,
 )
 DATASET = Option("--dataset NAME", "The account of the ledger to charge.", shown="the data file's name")
+DATA = Option("--data FILE", "Compare the schema with these rows, without noise, on this screen alone.", Path)
 UNIT = Option("--unit WORD", "Who is protected, in a word.", shown="row")
 
 
-@command(FILE, options.JSON)
-def check(file: Path, json: bool) -> None:
-    """Read a schema and say whether it holds together; exit code 2 if not."""
+@command(FILE, DATA, options.LEDGER, options.DATASET, options.JSON)
+def check(file: Path, data: Path | None, ledger: Path | None, dataset: str | None, json: bool) -> None:
+    """Read a schema and say whether it holds together; exit code 2 if not.
+
+    With --data it is compared with the rows, without noise. What is printed then is INTERNAL: for the curator's screen,
+    and never for a release. The look is booked in the ledger, and statements of later releases say that it took place.
+
+    Examples:
+      populace schema check schema.toml
+      populace schema check schema.toml --data people.csv
+    """
     from populace.schema.schema import Schema
 
+    if data is not None:
+        _check_rows(file, data, ledger=ledger, dataset=dataset, json=json)
+        return
     schema = Schema.load(file)
     rules, follow = len(schema.rules.rules), len(schema.layout.functions)
     found: dict[str, Any] = {
@@ -88,6 +101,25 @@ def check(file: Path, json: bool) -> None:
             f" and {len(values) - MAX_SHOWN} more" * (len(values) > MAX_SHOWN)
         )
         say(f"note: by the rules no row can have {name} = {shown}; real rows that do are moved")
+
+
+def _check_rows(file: Path, data: Path, *, ledger: Path | None, dataset: str | None, json: bool) -> None:
+    from populace.evaluation.internal_marking import INTERNAL
+    from populace.evaluation.schema_fit import read_misfits
+
+    if json:
+        raise UsageError(
+            "what is found in rows is for the screen, and not for a file.", hint="leave --json or --data out"
+        )
+    say(INTERNAL)
+    found = read_misfits(data, schema=file, ledger=ledger, dataset=dataset)
+    for each in found:
+        emit(str(each))
+    if not found:
+        emit("the rows fit the schema")
+    say(
+        "this look is booked in the ledger; statements of later releases say that the schema was checked against rows"
+    )
 
 
 def find_impossible_values(schema: Schema) -> dict[str, list[str]]:

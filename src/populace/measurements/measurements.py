@@ -28,6 +28,7 @@ from populace.core.untrusted_files import (
 from populace.measurements.exact_counts import is_same_question, level_marginal
 from populace.measurements.level_queries import describe_levels, grouping_from_json, grouping_to_json
 from populace.measurements.public_marginals import PublicMarginals
+from populace.measurements.rule_checks import RuleCheck
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
@@ -136,6 +137,8 @@ class Measurements:
     record: RunRecord
     released_rows: ReleasedRows | None = None
     public: PublicMarginals | None = None
+    rule_checks: tuple[RuleCheck, ...] = ()
+    """How many rows broke each rule before they were held to it, where that was asked for."""
     context: RunContext = field(default_factory=RunContext)
     numbered: bool = False
     """Whether they were saved in the first format, and are saved in it again."""
@@ -254,6 +257,7 @@ class Measurements:
             ],
             **({} if self.released_rows is None else {"told": self.released_rows.to_json()}),
             **({} if self.public is None else {"public": self.public.to_json()}),
+            **({"rule_checks": [each.to_json() for each in self.rule_checks]} if self.rule_checks else {}),
         }
 
     @classmethod
@@ -300,6 +304,7 @@ class Measurements:
                 if "public" in document
                 else None
             )
+            checks = tuple(RuleCheck.from_json(each) for each in document.get("rule_checks", ()))
             whole_schema = schema.digest == document["schema_digest"]
         # The budget was reserved under the schema as it was before domains were learnt.
         if not whole_schema or schema.declared.digest != record.schema_digest:
@@ -313,6 +318,7 @@ class Measurements:
             record=record,
             released_rows=rows,
             public=public,
+            rule_checks=checks,
             numbered=not labelled,
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,6 +28,18 @@ from populace.schema.codec.numeric_values import NumericValues, numeric_column_n
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.hints import did_you_mean, fold_name, quote_names
 from populace.schema.schema import Schema
+
+
+class RowCodec(Protocol):
+    """What turns the cells of rows into codes, each row by itself."""
+
+    @property
+    def input_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def domain(self) -> Mapping[str, int]: ...
+
+    def encode(self, cells: Mapping[str, Array], *, decimal: str = ".") -> dict[str, Codes]: ...
 
 
 def open_source(data: Any) -> Source:
@@ -68,10 +80,15 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
     return _read(source, schema, readers={})[0]
 
 
-def read_counted_codes(source: Source, schema: Schema) -> tuple[dict[str, Codes], Ints | None]:
-    """Read all rows once and return the codes of `read_codes`, and for how many units each row stands if not one."""
+def read_counted_codes(
+    source: Source, schema: Schema, *, codec: RowCodec | None = None
+) -> tuple[dict[str, Codes], Ints | None]:
+    """Read all rows once and return the codes of `read_codes`, and for how many units each row stands if not one.
+
+    Another `codec` gives other codes of the same rows.
+    """
     frequencies: list[Ints] = []
-    codes, _ = _read(source, schema, readers={}, frequencies=frequencies)
+    codes, _ = _read(source, schema, readers={}, frequencies=frequencies, codec=codec)
     if schema.frequency is None:
         return codes, None
     return codes, np.concatenate([np.empty(0, dtype=np.int64), *frequencies])
@@ -90,9 +107,10 @@ def _read(
     *,
     readers: Mapping[str, NumericValues],
     frequencies: list[Ints] | None = None,
+    codec: RowCodec | None = None,
 ) -> tuple[dict[str, Codes], dict[str, Floats]]:
-    codec = TableCodec(schema)
-    parts: dict[str, list[Codes]] = {name: [] for name in schema.variables}
+    codec = codec or TableCodec(schema)
+    parts: dict[str, list[Codes]] = {name: [] for name in codec.domain}
     number_parts: dict[str, list[Floats]] = {name: [] for name in readers}
     ids: list[Array] = []
     with redact_row_errors("the data"):
@@ -108,7 +126,7 @@ def _read(
             if schema.unit.id is not None:
                 ids.append(cells_to_texts(batch.column(schema.unit.id)))
         kept = select_first_rows(ids, rows=schema.unit.rows) if schema.unit.id is not None else slice(None)
-        found = {name: _concatenate(parts.pop(name), size=size)[kept] for name, size in schema.domain.items()}
+        found = {name: _concatenate(parts.pop(name), size=size)[kept] for name, size in codec.domain.items()}
         empty = np.empty(0, dtype=np.float64)
         return found, {name: np.concatenate([empty, *number_parts.pop(name)])[kept] for name in readers}
 

@@ -47,7 +47,7 @@ def check_measurements_paid(measurements: Measurements) -> str:
     noisy = [item for item in measurements.items if item.variance]
     check_plan(measurements)
     check_exact_totals(measurements)
-    measured = Counter(item.variance for item in noisy)
+    measured = Counter([*(i.variance for i in noisy), *(c.variance for c in measurements.rule_checks)])
     if measured - booked:
         raise altered_error("a measurement has noise that was not booked")
     released = measurements.released_rows

@@ -6,7 +6,7 @@ taken. The file is read by the standard library's reader; a document type, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 from xml.parsers import expat
@@ -76,12 +76,14 @@ def parse_xml(text: str) -> Element:
     def refuse(*_: Any) -> NoReturn:
         raise _refuse("it has a document type, which may define entities")
 
-    parser.StartElementHandler = start
-    parser.EndElementHandler = lambda _: stack.pop()
-    parser.CharacterDataHandler = lambda data: stack[-1].pieces.append(data)
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
-    parser.ExternalEntityRefHandler = refuse
+    handlers: dict[str, Callable[..., Any]] = {
+        "StartElementHandler": start,
+        "EndElementHandler": lambda _: stack.pop(),
+        "CharacterDataHandler": lambda data: stack[-1].pieces.append(data),
+        **dict.fromkeys(("StartDoctypeDeclHandler", "EntityDeclHandler", "ExternalEntityRefHandler"), refuse),
+    }
+    for name, handler in handlers.items():
+        setattr(parser, name, handler)
     try:
         parser.Parse(text.encode(), True)
     except expat.ExpatError as error:
