@@ -128,11 +128,13 @@ def run_twin(
     delta: str = "1e-3",
     text: str = SCHEMA,
     public: Rows | None = None,
+    check_rules: bool = False,
 ) -> Twin:
     """Run a method on both; where there is no folder for ledgers, books are kept under their rules and in no file."""
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(seed)))
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
     common |= {} if public is None else {"public": public.frame()}
+    common |= {"check_rules": True} if check_rules else {}
     folder = ledgers or Path("nowhere")
     with nullcontext() if ledgers else patch.object(reservation, "Ledger", Workspace):
         first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)

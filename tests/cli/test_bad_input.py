@@ -133,7 +133,8 @@ def test_ledger_in_a_folder_that_is_mistyped(workspace: Workspace, capsys) -> No
 
 
 @pytest.mark.parametrize(
-    ("option", "says"), [({"format": "xlsx"}, "choose csv or parquet"), ({"rows": "-1"}, "-1 rows")]
+    ("option", "says"),
+    [({"format": "xlsx"}, "choose csv, parquet, sav, dta, xpt"), ({"rows": "-1"}, "-1 rows")],
 )
 def test_table_that_cannot_be_made(workspace: Workspace, capsys, option: dict[str, str], says: str) -> None:
     assert says in refused(workspace, capsys, workspace.synth(**option), exits=2)

@@ -91,19 +91,36 @@ class TestWhichAccount:
         assert self.accounts(workspace) == ["people"]
         assert Ledger.existing(workspace.ledger).account("people").left_epsilon == 2
 
-    def test_a_copy_of_the_data_is_warned_about_before_anything_is_spent(
+    def test_a_copy_of_the_data_opens_no_account_unless_it_is_named(
         self, workspace: Workspace, capsys
     ) -> None:
         assert workspace.synth() == 0
         assert "WARNING" not in capsys.readouterr().err
         shutil.copy(workspace.path("people.csv"), workspace.path("others.csv"))
-        assert workspace.synth("others.csv", out=workspace.path("second"), implicates="101") == 2
-        assert "other accounts with the same schema: 'people'" in capsys.readouterr().err
+        before = workspace.entries
+        assert workspace.synth("others.csv", out=workspace.path("second")) == 2
+        err = capsys.readouterr().err
+        assert "'others' would be a new account, and the ledger has one of the same columns: 'people'" in err
+        assert "--dataset people" in err
+        assert workspace.entries == before
+        workspace.write("schema.toml", f'[table]\ndataset = "elsewhere"\n{NAMELESS.replace("[table]", "")}')
+        assert workspace.synth("others.csv", out=workspace.path("second")) == 2, (
+            "a name in the schema is no answer"
+        )
         assert self.accounts(workspace) == ["people"]
-        assert workspace.synth("others.csv", out=workspace.path("second")) == 0
-        assert "other accounts with the same schema: 'people'" in capsys.readouterr().err
-        assert workspace.synth("others.csv", out=workspace.path("third")) == 3
-        assert "WARNING" not in capsys.readouterr().err, "the account is not new any more"
+        assert workspace.synth("others.csv", out=workspace.path("second"), dataset="others") == 0
+        err = capsys.readouterr().err
+        assert err.index("charging new account 'others'") < err.index("one was opened")
+        assert self.accounts(workspace) == ["people", "others"]
+        assert workspace.synth("others.csv", out=workspace.path("third"), dataset="others") == 3
+
+    def test_the_account_is_named_before_it_is_charged(self, workspace: Workspace, capsys) -> None:
+        assert workspace.synth(ledger=workspace.path("fresh.db")) == 0, (
+            "a default name works on a fresh ledger"
+        )
+        err = capsys.readouterr().err
+        assert "charging new account 'people' of new ledger" in err
+        assert err.index("charging") < err.index("account 'people': epsilon")
 
     def test_another_schema_is_no_reason_to_warn(self, workspace: Workspace, capsys) -> None:
         assert workspace.synth() == 0

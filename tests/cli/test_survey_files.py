@@ -123,7 +123,7 @@ def test_weights_that_cannot_be_made_are_refused(
         (["--weight", "sex"], "another name"),
         (["--weight", "rep01"], "taken for a replicate weight"),
         (["--weight", "rep5"], "taken for a replicate weight"),
-        (["--out", str(tmp_path / "survey.xls")], "csv or parquet"),
+        (["--out", str(tmp_path / "survey.xls")], "csv, parquet, sav, dta, xpt"),
     ):
         assert weighted(town, out, *more) == 2
         assert words in capsys.readouterr().err

@@ -23,7 +23,12 @@ from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
 from populace.release.checks_bundle import Checks
 from populace.release.estimates_bundle import Estimates
-from populace.release.table_files import TableFormat, parse_table_format, table_format_like
+from populace.release.table_files import (
+    TableFormat,
+    check_table_format,
+    parse_table_format,
+    table_format_like,
+)
 
 # Modules loaded before anything is paid for, since an import can fail as a disk can.
 # What every result is written with.
@@ -33,6 +38,8 @@ WRITING = (
     "pyarrow.parquet",
     "populace.release.report.comparison",
 )
+# What files of statistical packages are written with.
+STAT_FILES = ("pandas", "pyreadstat")
 # What a report is made with.
 REPORT = (
     "encodings.unicode_escape",
@@ -64,9 +71,9 @@ def publish_release(
     From when all is measured until the release is whole, the measurements lie beside it.
     """
     check_writable(out, ledger=request.ledger)
-    if table_format is not None:
-        parse_table_format(table_format)
-    _load_modules(request, *WRITING, *(REPORT if report else ()))
+    chosen = table_format_like(request.data) if table_format is None else parse_table_format(table_format)
+    check_table_format(request.schema, chosen)
+    _load_modules(request, *WRITING, *(STAT_FILES if chosen.stat else ()), *(REPORT if report else ()))
     with limit_memory(request.memory), ExitStack() as entered:
         check_row_request(drawn, schema=request.schema, method=request.synthesizer)
         net = entered.enter_context(safety_net(out, ledger=request.ledger, inference=drawn.inference))

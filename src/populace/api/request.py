@@ -16,6 +16,7 @@ from populace.core.table_address import PushDown, TableAddress, parse_tables
 from populace.methods.registry import find_method
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.ledger.ledger import Ledger, default_ledger_path
+from populace.schema.hints import table_stem
 from populace.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class RunRequest:
     noise: NoiseSource | None = None
     memory: int | None = None
     """How many bytes the run may use; None for as many as this process may."""
+    named: bool = False
+    """Whether the caller named the account; a schema's or a file's name opens none beside one of the same columns."""
+    check_rules: bool = False
+    """Whether rows that break each rule of the schema are counted, with noise and for a part of the budget."""
 
     @classmethod
     def of(
@@ -71,6 +76,7 @@ class RunRequest:
         purpose: str = ESTIMATE_METHOD,
         public: Any = None,
         noise: NoiseSource | None = None,
+        check_rules: bool = False,
     ) -> Self:
         """Return a request as it is typed: a schema's file is loaded, numbers are parsed, and defaults filled in.
 
@@ -97,6 +103,8 @@ class RunRequest:
             public=public,
             noise=noise,
             memory=None if memory is None else parse_memory(memory),
+            named=dataset is not None,
+            check_rules=check_rules,
         )
 
     @property
@@ -147,15 +155,20 @@ def default_dataset(data: Any) -> str:
     if not isinstance(data, (str, Path)):
         return "table"
     given, real = Path(data), Path(os.path.realpath(data))
-    if given.name == real.name or not real.is_file():
-        return given.stem
-    if _CONTENT_ADDRESS.search(real.stem):
+    if str(given) == "-":
+        raise UsageError(
+            "standard input has no name that could name an account.",
+            hint="give --dataset, or name the dataset in the schema: dataset = … under [table]",
+        )
+    if given.name == real.name or not real.exists():
+        return table_stem(real)
+    if _CONTENT_ADDRESS.search(table_stem(real)):
         # Content stores name a file by a digest of it, which must not reach the ledger or a statement.
         raise UsageError(
             f"{str(given)!r} is a link to a file that is named by its content, which cannot name an account.",
             hint="name the dataset in the schema: dataset = … under [table]",
         )
-    return real.stem
+    return table_stem(real)
 
 
 def resolve_ledger(ledger: Path | str | None) -> Path:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from fractions import Fraction
 
+from populace.api.notices import announce_charge
 from populace.api.request import RunRequest
 from populace.core.errors import OverBudget
 from populace.core.run_state import Booking, current_state, track_booking
@@ -13,6 +16,11 @@ from populace.privacy.ledger.run_record import Adaptivity, PublicTable
 from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise, NoiseSource, is_secret
 from populace.private.capacity import check_free_memory
+from populace.schema.schema import Schema
+from populace.schema.writer import canonical_json, column_to_table
+
+# Keys of a column that say nothing about its codes.
+COLUMN_WORDS = ("label", "description", "labels", "origin")
 
 
 def reserve(
@@ -34,7 +42,11 @@ def reserve(
 
     check_free_memory()
     source = request.noise or ExactNoise(SystemEntropy())
+    new_ledger = not os.path.lexists(request.ledger)
     opened = Ledger.open(request.ledger)
+    if is_secret(source):
+        known = any(each.dataset == request.dataset for each in opened.accounts())
+        announce_charge(request, delta=delta, new_ledger=new_ledger, new_account=not known)
     booking = Booking(
         dataset=request.dataset,
         epsilon=format_exact(request.epsilon),
@@ -56,6 +68,8 @@ def reserve(
                 workload=workload,
                 public=public,
                 exact=ExactTotals.of(request.schema),
+                columns=digest_columns(request.schema),
+                named=request.named,
             )
     except BaseException as failure:
         # A budget that does not suffice is seen before anything is written. Of all else, the ledger itself tells.
@@ -63,6 +77,17 @@ def reserve(
             current_state().booking = None
         raise
     return run, source
+
+
+def digest_columns(schema: Schema) -> str:
+    """Return a digest of a schema's columns and their codes, whatever it calls the dataset, and without words.
+
+    >>> digest_columns(Schema.from_sizes({"a": 2, "b": 3})) == digest_columns(Schema.from_sizes({"b": 3, "a": 2}))
+    True
+    """
+    tables = {name: column_to_table(column) for name, column in schema.columns.items()}
+    codes = {name: {key: t[key] for key in t if key not in COLUMN_WORDS} for name, t in tables.items()}
+    return hashlib.sha256(canonical_json(codes).encode()).hexdigest()
 
 
 def _may_be_booked(request: RunRequest, *, ledger: Ledger) -> bool:

@@ -10,7 +10,7 @@ from populace.cli import options
 from populace.cli.command import Option, command
 from populace.cli.console import emit_result, save_text, say
 from populace.core.errors import DataError
-from populace.core.table_address import FORMS, TableAddress
+from populace.core.table_address import TableAddress
 
 if TYPE_CHECKING:
     from populace.private.read.sources import Source
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DATA = Option(
     "DATA",
-    f"A table: a CSV, Parquet or Arrow file, or one of a database ({FORMS}).",
+    f"A table: {options.TABLE_FORMS}; or a folder or a pattern of files.",
     options.parse_table,
     required=True,
 )
@@ -32,50 +32,61 @@ PUBLIC = Option(
 
 @command(DATA, options.SCHEMA_OUT, PUBLIC, options.KNOWN_PRIVATE, options.JSON)
 def inspect(data: Path | TableAddress, out: Path, public: bool, ledger: Path | None, json: bool) -> None:
-    """Draft a schema from the header of a file: names, and declared types where the file has them.
+    """Draft a schema from the header of a file: names, declared types, labels and missing codes where it has them.
 
-    No row is read. Every unknown is marked with "fill in": values and ranges come from a codebook, or are learnt with
-    budget.
+    No row is read. Value labels of SPSS and Stata files become domains of origin "codebook". Every unknown is marked
+    with "fill in": values and ranges come from a codebook, or are learnt with budget.
 
     Examples:
       populace inspect people.csv --out schema.toml
+      populace inspect survey.dta --out schema.toml
       populace inspect public-2018.csv --data-is-public --out schema.toml
     """
     import numpy  # noqa: F401 (where memory is short, pyarrow would go on without it and fail later)
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
+    from populace.private.read.file_source import open_file
     from populace.private.read.rows_to_codes import open_source
-    from populace.schema.imports.draft import FROM_ROWS, NAMES_ONLY, draft_from_rows, draft_schema
+    from populace.schema.hints import table_stem
+    from populace.schema.imports.codebooks.embedded_labels import document_from_labels
+    from populace.schema.imports.draft import (
+        FROM_LABELS,
+        FROM_ROWS,
+        NAMES_ONLY,
+        draft_from_rows,
+        draft_schema,
+    )
 
     if public:
         from populace.api.request import list_private_datasets, resolve_ledger
         from populace.private.public_table import check_not_private
 
         check_not_private(data, accounts=list_private_datasets(resolve_ledger(ledger)))
-    named = data.table if isinstance(data, TableAddress) else data.stem
-    arrow = _is_arrow(data)
-    source = None if arrow else open_source(data)
-    typed: Any = ()
-    if source is None:
-        typed = _read_arrow(data, lambda file: pa.ipc.open_file(file).schema)
-    elif source.kind == "parquet":
-        typed = _read_arrow(data, pq.read_schema)
-    types = {field.name: _describe_type(field.type) for field in typed}
-    names = tuple(field.name for field in typed) if source is None else source.names
-    _check_names(names)
-    if public:
-        rows = source or open_source(_read_arrow(data, lambda file: pa.ipc.open_file(file).read_all()))
-        document = draft_from_rows(_collect_values(rows, types), dataset=named)
-        text = document.text(heading=FROM_ROWS)
+    types: dict[str, tuple[str, str]] = {}
+    metadata = None
+    source: Source
+    if isinstance(data, TableAddress):
+        source, named = open_source(data), data.table
     else:
-        document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=named)
+        source = file = open_file(data)
+        named, metadata = table_stem(data), file.metadata
+        types = {name: _describe_type(kind) for name, kind in file.types.items()}
+    _check_names(source.names)
+    if public:
+        document = draft_from_rows(_collect_values(source, types), dataset=named)
+        text = document.text(heading=FROM_ROWS)
+    elif metadata is not None:
+        document = document_from_labels(metadata, source=Path(str(data)).name, dataset=named)
+        text = document.text(heading=FROM_LABELS)
+    else:
+        document = draft_schema({name: types.get(name, ("", "")) for name in source.names}, dataset=named)
         text = document.text(heading=NAMES_ONLY)
     save_text(text, out)
-    left = [name for name, keys in document.columns.items() if not keys]
-    say(f"{len(names)} columns, {len(left)} of them to fill in")
+    left = [name for name, keys in document.columns.items() if "kind" not in keys]
+    say(f"{len(source.names)} columns, {len(left)} of them to fill in")
+    for remark in document.remarks:
+        say(f"note: {remark}")
     if json or str(out) != "-":
-        emit_result({"schema": str(out), "columns": len(names), "to_fill_in": left}, json=json)
+        emit_result({"schema": str(out), "columns": len(source.names), "to_fill_in": left}, json=json)
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -114,28 +125,6 @@ def _describe_type(kind: Any) -> tuple[str, str]:
         (types.is_temporal, "time", "date"),
     )
     return next(((sort, words) for holds, sort, words in known if holds(kind)), ("text", "text"))
-
-
-def _is_arrow(data: Path | TableAddress) -> bool:
-    from populace.private.read.file_signatures import ARROW
-
-    if isinstance(data, TableAddress):
-        return False
-    try:
-        with data.open("rb") as handle:
-            return handle.read(len(ARROW)) == ARROW
-    except (OSError, ValueError):
-        return False  # whoever opens it next says why
-
-
-def _read_arrow(data: Path | TableAddress, read: Callable[[Any], Any]) -> Any:
-    """Read what is wanted of a Parquet or Arrow file; errors say nothing of its content."""
-    import pyarrow as pa
-
-    from populace.private.redact import redact_open_errors
-
-    with redact_open_errors(str(data)), pa.OSFile(str(data)) as handle:
-        return read(handle)
 
 
 def _collect_values(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, ObservedCells]:

@@ -48,6 +48,7 @@ VERBS = (
     "weights",
     "simulate",
     "area",
+    "codebook",
     "evaluate",
     "split",
     "ledger",

@@ -13,23 +13,9 @@ from populace.cli.console import say
 if TYPE_CHECKING:
     from populace.api.request import RunRequest
     from populace.release.bundle import Release
-    from populace.schema.schema import Schema
 
 WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
 MAX_NAMED = 5
-# What a column of counts is usually called.
-COUNT_NAMES = (
-    "n",
-    "count",
-    "counts",
-    "freq",
-    "frequency",
-    "number",
-    "persons",
-    "people",
-    "pop",
-    "population",
-)
 
 
 @contextmanager
@@ -94,7 +80,6 @@ def note_before_run(request: RunRequest) -> None:
         )
     for note in method.notes(request.schema, request.public is not None):
         say(f"note: {note}")
-    note_unread_columns(request.data, request.schema)
 
 
 def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
@@ -123,34 +108,11 @@ def note_missing_digests(folder: Path) -> None:
         say(f"note: {folder} has no {PARENTS_FILE}: whether its files were altered since cannot be checked")
 
 
-def note_unread_columns(data: object, schema: Schema) -> None:
-    """Note on stderr which columns of a file the schema does not name, from its header alone."""
-    from populace.private.read.file_signatures import can_be_header, is_like_value
-    from populace.private.read.rows_to_codes import columns_to_read, open_source
-    from populace.schema.hints import quote_names
-
-    if not isinstance(data, Path) or not data.is_file():
-        # Of linked tables either names columns of its own, and a database is asked once.
-        return
-    names, wanted = open_source(data).names, columns_to_read(schema)
-    known = {*wanted, *schema.columns}
-    more = [name for name in names if name not in known]
-    # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
-    has_header = can_be_header(names) and not all(map(is_like_value, wanted))
-    if more and set(wanted) <= set(names) and has_header:
-        say(f"note: not in the schema, so not read and not released: {quote_names(more)}")
-        counts = [name for name in more if name.lower() in COUNT_NAMES]
-        if counts and schema.geography is not None and schema.frequency is None:
-            say(
-                f"note: every row counts as one {schema.unit.word} (hint: if a row stands for as many as "
-                f"{counts[0]!r} says, write frequency = {counts[0]!r} under [table] of the schema)"
-            )
-
-
 def note_release(release: Release) -> None:
     """Note on stderr what is to be known about a release before it is published."""
     note_capped_rows(release)
     note_out_of_domain(release)
+    note_broken_rules(release)
     if release.measurements.schema.geography is None:
         note_lost_in_noise(release)
     else:
@@ -170,7 +132,15 @@ def note_out_of_domain(release: Release) -> None:
     from populace.release.statement.domain_fit import find_out_of_domain
 
     for found in find_out_of_domain(release.measurements):
-        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')} (hint: {found.hint})")
+        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')}")
+
+
+def note_broken_rules(release: Release) -> None:
+    """Note on stderr which rules many rows broke, by the noisy counts of --check-rules."""
+    from populace.release.statement.rule_fit import find_broken_rules
+
+    for found in find_broken_rules(release.measurements):
+        say(f"note: {found.text[0].lower()}{found.text[1:]}")
 
 
 def note_capped_rows(release: Release) -> None:

@@ -63,7 +63,10 @@ def parse_table(text: str) -> Path | TableAddress:
     return parse_address(text) or Path(text)
 
 
-TABLE_FORMS = f"a CSV or Parquet file, or a table of a database ({FORMS})"
+TABLE_FORMS = (
+    "a CSV, Parquet, Arrow, JSON Lines, Excel, SPSS, Stata or SAS file (- is stdin), or a table of a database "
+    f"({FORMS})"
+)
 DATA = Option("DATA", f"The private table: {TABLE_FORMS}.", parse_table, required=True)
 TABLES = Option(
     "DATA",
@@ -115,6 +118,10 @@ MEMORY = Option(
     "How much memory to use, such as 4GiB. Beyond a quarter of it, codes of rows lie in a private file in TMPDIR.",
     shown="all that this process may use",
 )
+CHECK_RULES = Option(
+    "--check-rules",
+    "Count the rows that break each universe and structural zero, with noise, for a twentieth of the budget.",
+)
 ROWS = Option("--rows N", "How many synthetic rows.", whole, shown="the noisy number of rows")
 WHERE = Option(
     "--where EXPR",
@@ -128,8 +135,8 @@ IMPLICATES = Option(
     default=1,
 )
 FORMAT = Option(
-    "--format csv|parquet",
-    "The file format of the table.",
+    "--format csv|parquet|sav|dta|xpt",
+    "The file format of the table: CSV, Parquet, SPSS, Stata or SAS.",
     shown="as the input; csv from a model",
     name="table_format",
 )
@@ -186,7 +193,20 @@ def build_row_request(values: Mapping[str, Any]) -> RowRequest:
 
 RUN_REQUEST = Bundle(
     "request",
-    (TABLES, SCHEMA, EPSILON, DELTA, METHOD, WORKLOAD, PUBLIC, LEDGER, DATASET, MEMORY, PUSH_DOWN),
+    (
+        TABLES,
+        SCHEMA,
+        EPSILON,
+        DELTA,
+        METHOD,
+        WORKLOAD,
+        PUBLIC,
+        LEDGER,
+        DATASET,
+        MEMORY,
+        PUSH_DOWN,
+        CHECK_RULES,
+    ),
     build_run_request,
 )
 ROW_REQUEST = Bundle("drawn", (INFERENCE, ROWS, WHERE, IMPLICATES, SEED), build_row_request)

@@ -50,7 +50,9 @@ OUT = Option("--out DIR", "A new folder for plan.html and plan.json.", Path)
 
 TERMS = (options.SCHEMA, POPULATION, options.DELTA, EPSILON, TARGET_ERROR, SHARES, LIKE)
 # By the names under which `populace.plan` takes them.
-REQUEST = Bundle("request", (*TERMS, options.METHOD, options.WORKLOAD, options.KNOWN_PRIVATE), dict)
+REQUEST = Bundle(
+    "request", (*TERMS, options.METHOD, options.WORKLOAD, options.KNOWN_PRIVATE, options.CHECK_RULES), dict
+)
 
 
 @command(REQUEST, PUBLIC, OUT, options.JSON)

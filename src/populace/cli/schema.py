@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from populace.cli import options
 from populace.cli.command import Group, Option, command
 from populace.cli.console import emit, emit_json, emit_result, save_text, say
+from populace.core.errors import UsageError
 from populace.core.number_format import count_of
 
 if TYPE_CHECKING:
@@ -33,13 +34,18 @@ COLUMN_ABSENT = {"other": "whatever lies outside the domain becomes an empty cel
 FILE = Option("FILE", "A schema.toml or a domain.json.", Path, required=True)
 SOURCE = Option(
     "FILE",
-    "A domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 NIST challenge.",
+    "A REDCap data dictionary, an XLSForm, document.json of Survey Solutions, a DDI-Codebook, an ACS PUMS dictionary, "
+    "a Frictionless Table Schema, SDV metadata, a codebook as CSV (variable, label, value, value label, missing), a "
+    ".sav, .dta or .sas7bdat with labels, a domain.json, the JSON file of a NIST excerpt, or the specs of the 2018 "
+    "NIST challenge. The first says which columns there are; others add labels, missing codes and universes.",
     Path,
     required=True,
+    repeated=True,
 )
 DICTIONARY = Option(
     "--dictionary FILE",
-    "What the values mean: data_dictionary.json of the NIST excerpts, or codebook.cbk of the challenge.",
+    "What the values of the first file mean: data_dictionary.json of the NIST excerpts, codebook.cbk of the challenge, "
+    "or the sheet of choices of an XLSForm as CSV.",
     Path,
 )
 OVERLAY = Option(
@@ -49,14 +55,26 @@ OVERLAY = Option(
     repeated=True,
 )
 DATASET = Option("--dataset NAME", "The account of the ledger to charge.", shown="the data file's name")
+DATA = Option("--data FILE", "Compare the schema with these rows, without noise, on this screen alone.", Path)
 UNIT = Option("--unit WORD", "Who is protected, in a word.", shown="row")
 
 
-@command(FILE, options.JSON)
-def check(file: Path, json: bool) -> None:
-    """Read a schema and say whether it holds together; exit code 2 if not."""
+@command(FILE, DATA, options.LEDGER, options.DATASET, options.JSON)
+def check(file: Path, data: Path | None, ledger: Path | None, dataset: str | None, json: bool) -> None:
+    """Read a schema and say whether it holds together; exit code 2 if not.
+
+    With --data it is compared with the rows, without noise. What is printed then is INTERNAL: for the curator's screen,
+    and never for a release. The look is booked in the ledger, and statements of later releases say that it took place.
+
+    Examples:
+      populace schema check schema.toml
+      populace schema check schema.toml --data people.csv
+    """
     from populace.schema.schema import Schema
 
+    if data is not None:
+        _check_rows(file, data, ledger=ledger, dataset=dataset, json=json)
+        return
     schema = Schema.load(file)
     rules, follow = len(schema.rules.rules), len(schema.layout.functions)
     found: dict[str, Any] = {
@@ -83,6 +101,25 @@ def check(file: Path, json: bool) -> None:
             f" and {len(values) - MAX_SHOWN} more" * (len(values) > MAX_SHOWN)
         )
         say(f"note: by the rules no row can have {name} = {shown}; real rows that do are moved")
+
+
+def _check_rows(file: Path, data: Path, *, ledger: Path | None, dataset: str | None, json: bool) -> None:
+    from populace.evaluation.internal_marking import INTERNAL
+    from populace.evaluation.schema_fit import read_misfits
+
+    if json:
+        raise UsageError(
+            "what is found in rows is for the screen, and not for a file.", hint="leave --json or --data out"
+        )
+    say(INTERNAL)
+    found = read_misfits(data, schema=file, ledger=ledger, dataset=dataset)
+    for each in found:
+        emit(str(each))
+    if not found:
+        emit("the rows fit the schema")
+    say(
+        "this look is booked in the ledger; statements of later releases say that the schema was checked against rows"
+    )
 
 
 def find_impossible_values(schema: Schema) -> dict[str, list[str]]:
@@ -129,7 +166,7 @@ def show(file: Path, json: bool) -> None:
 
 @command(SOURCE, options.SCHEMA_OUT, DICTIONARY, OVERLAY, DATASET, UNIT, options.JSON)
 def import_(
-    file: Path,
+    file: list[Path],
     out: Path,
     dictionary: Path | None,
     overlay: list[str] | None,
@@ -139,33 +176,62 @@ def import_(
 ) -> None:
     """Write a schema from files that describe a table. No data is read.
 
-    Domains from a dictionary have the origin "codebook", those from a table's own file "declared".
+    Domains from a dictionary have the origin "codebook", those from a table's own file "declared". Skip logic becomes
+    universes. What was computed from rows, such as ranges and frequencies, is not taken: such a domain is left open,
+    and marked. What could not be translated is listed with its line.
 
     Examples:
+      populace schema import dictionary.csv --out schema.toml
+      populace schema import survey.dta form.xlsx --out schema.toml
+      populace schema import survey.csv --dictionary choices.csv --out schema.toml
       populace schema import domain.json --out schema.toml
       populace schema import ma2019.json --dictionary data_dictionary.json --overlay nist-acs --out schema.toml
       populace schema import colorado-specs.json --dictionary codebook.cbk --overlay nist2018 --out schema.toml
     """
     from dataclasses import replace
 
+    from populace.schema.imports.codebooks.codebook_document import (
+        list_open_columns,
+        merge_documents,
+        settle_document,
+        without_open_columns,
+    )
     from populace.schema.imports.detect_format import import_document
     from populace.schema.imports.overlay import lay_over
     from populace.schema.schema import Schema
 
-    document = import_document(file, dictionary=dictionary)
+    first, *others = file
+    documents = [import_document(first, dictionary=dictionary), *map(import_document, others)]
+    document = settle_document(merge_documents(*documents))
     for name in overlay or ():
         document = lay_over(document, name)
     named = {key: value for key, value in (("dataset", dataset), ("unit", unit)) if value is not None}
-    text = replace(document, table={**document.table, **named}).text()
-    schema = Schema.parse(text)
-    save_text(text, out)
+    document = replace(document, table={**document.table, **named})
+    left = list_open_columns(document)
+    known = without_open_columns(document) if left else document
+    # A schema of open columns alone has nothing to check yet.
+    schema = Schema.parse(known.text()) if known.columns else None
+    save_text(document.text(), out)
     for remark in document.remarks:
         say(f"note: {remark}")
-    origins = Counter(str(column.origin) for column in schema.columns.values())
+    complete = {} if schema is None else schema.columns
+    origins = Counter(str(column.origin) for column in complete.values())
     counts = ", ".join(f"{count} {origin}" for origin, count in sorted(origins.items()))
-    say(f"{count_of(len(schema.columns), 'column')}; where their domains come from: {counts}")
+    say(
+        f"{count_of(len(document.columns), 'column')}; where their domains come from: {counts or 'nowhere yet'}"
+    )
+    if left:
+        say(
+            f"open: {', '.join(left)}\nhint: each is marked OPEN in the file; fill in its domain, or remove it"
+        )
     if json or str(out) != "-":
-        found = {"schema": str(out), "columns": len(schema.columns), "digest": schema.digest}
+        found = {
+            "schema": str(out),
+            "columns": len(document.columns),
+            "digest": None if left or schema is None else schema.digest,
+            "open": left,
+            "not_translated": list(document.remarks),
+        }
         emit_result(found, json=json)
 
 

@@ -128,8 +128,8 @@ def read_json(path: Path) -> Any:
     return parse_json(read_text(path), name=path.name)
 
 
-def read_stage(folder: Path, *, files: Sequence[str], form: str, verb: str) -> Any:
-    """Return the first of the files that a verb wrote into a folder, a JSON document; all are there, in this format."""
+def read_stage(folder: Path, *, files: Sequence[str], forms: Sequence[str], verb: str) -> Any:
+    """Return the first of the files that a verb wrote into a folder, a JSON document of a format that is read."""
     for name in files:
         if not (folder / name).is_file():
             raise ReleaseError(
@@ -137,9 +137,9 @@ def read_stage(folder: Path, *, files: Sequence[str], form: str, verb: str) -> A
             )
     document = read_json(folder / files[0])
     with refuse_parse_errors(f"{' and '.join(files)} in {folder}"):
-        if document["format"] != form:
+        if document["format"] not in forms:
             raise ReleaseError(
-                f"{files[0]} has format {document['format']!r}; this version reads {form!r}.",
+                f"{files[0]} has format {document['format']!r}; this version reads {' and '.join(map(repr, forms))}.",
                 hint="use the version of populace that wrote it",
             )
     return document

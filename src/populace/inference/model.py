@@ -233,7 +233,7 @@ class Model:
     @classmethod
     def read_files(cls, folder: Path) -> Model:
         """Read what `write_files` wrote, bit for bit; a file that is not ours, or does not fit together, is refused."""
-        document = read_stage(folder, files=FILES, form=FORMAT, verb="fit")
+        document = read_stage(folder, files=FILES, forms=(FORMAT,), verb="fit")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}", UsageError):
             domain = _parse_domain(document["domain"])
             groupings = {

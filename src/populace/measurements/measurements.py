@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from populace.core.errors import ReleaseError
 from populace.core.marginals import Clique, Counts, Domain, Marginal
 from populace.core.pretty_json import pretty_json
 from populace.core.untrusted_files import (
-    read_column_names,
-    read_parquet,
     read_stage,
     refuse_parse_errors,
     require_int,
@@ -31,6 +28,7 @@ from populace.core.untrusted_files import (
 from populace.measurements.exact_counts import is_same_question, level_marginal
 from populace.measurements.level_queries import describe_levels, grouping_from_json, grouping_to_json
 from populace.measurements.public_marginals import PublicMarginals
+from populace.measurements.rule_checks import RuleCheck
 from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
@@ -39,7 +37,8 @@ Numbers = npt.NDArray[np.float64]
 # Marginals to be measured with the same noise.
 Batch = tuple[Sequence[Marginal], Noise | ExponentialCount]
 
-FORMAT = "populace measurements 1"
+# The cells of the first format are numbered, those of the second have names; a geography has a file for these.
+NUMBERED, LABELLED = "populace measurements 1", "populace measurements 2"
 FILES = ("measurements.json", "measurements.parquet")
 
 
@@ -138,7 +137,11 @@ class Measurements:
     record: RunRecord
     released_rows: ReleasedRows | None = None
     public: PublicMarginals | None = None
+    rule_checks: tuple[RuleCheck, ...] = ()
+    """How many rows broke each rule before they were held to it, where that was asked for."""
     context: RunContext = field(default_factory=RunContext)
+    numbered: bool = False
+    """Whether they were saved in the first format, and are saved in it again."""
 
     def __post_init__(self) -> None:
         if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
@@ -214,38 +217,30 @@ class Measurements:
 
         `beside` are columns to write next to the counts, such as their intervals: a table for every measurement.
         """
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from populace.schema.codec.cell_texts import to_arrow
+        from populace.measurements.measured_cells import tabulate_cells
 
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        sizes = [item.counts.size for item in self.items]
-        cells = pa.table(
-            {
-                "marginal": to_arrow(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
-                "cell": to_arrow(np.concatenate([np.arange(size, dtype=np.int64) for size in sizes])),
-                "count": to_arrow(
-                    np.concatenate([item.counts.ravel() for item in self.items]).astype(np.int64)
-                ),
-            }
-            | {
-                name: to_arrow(np.concatenate([table.ravel() for table in tables]))
-                for name, tables in beside.items()
-            }
-        )
+        counts = [(item.marginal, item.counts) for item in self.items]
+        cells = tabulate_cells(counts, beside=beside, schema=self.schema if self.labelled else None)
         # Arrow opens only paths that are UTF-8.
         with (folder / "measurements.parquet").open("wb") as file:
             pq.write_table(cells, file, compression="zstd")
         text = pretty_json(self.to_json())
         (folder / "measurements.json").write_text(text + "\n", encoding="utf-8")
 
+    @property
+    def labelled(self) -> bool:
+        """Whether the cells of their file have names."""
+        return not self.numbered and self.schema.geography is None
+
     def to_json(self) -> dict[str, Any]:
         """Return `measurements.json`: everything but the counts."""
         groupings = list(dict.fromkeys(g for item in self.items for g in item.marginal.groupings))
         return {
-            "format": FORMAT,
+            "format": LABELLED if self.labelled else NUMBERED,
             "rehearsal": self.record.rehearsal,
             "schema_digest": self.schema.digest,
             "schema": self.schema.to_toml(),
@@ -263,13 +258,16 @@ class Measurements:
             # Digests of releases that exist pin this key.
             **({} if self.released_rows is None else {"told": self.released_rows.to_json()}),
             **({} if self.public is None else {"public": self.public.to_json()}),
+            **({"rule_checks": [each.to_json() for each in self.rule_checks]} if self.rule_checks else {}),
         }
 
     @classmethod
     def load(cls, folder: str | Path) -> Measurements:
         """Read what `save` wrote; a file that is not ours, or was cut short, is refused."""
+        from populace.measurements.measured_cells import read_cells
+
         folder = Path(folder)
-        document = read_stage(folder, files=FILES, form=FORMAT, verb="measure")
+        document = read_stage(folder, files=FILES, forms=(NUMBERED, LABELLED), verb="measure")
         with refuse_parse_errors(f"{' and '.join(FILES)} in {folder}"):
             schema = Schema.parse(require_text(document["schema"]), released=True)
             groupings = [grouping_from_json(each, schema=schema) for each in document["groupings"]]
@@ -286,7 +284,11 @@ class Measurements:
                     "a measurement does not have the shape its schema gives it.",
                     hint="use measurements together with the schema they were made under",
                 )
-            blocks = _read_counts(folder / "measurements.parquet", shapes)
+            labelled = document["format"] == LABELLED
+            if labelled and schema.geography is not None:
+                raise ValueError("cells of a geography have no names here")
+            path = folder / "measurements.parquet"
+            blocks = read_cells(path, marginals, schema=schema, labelled=labelled)
             items = tuple(
                 Measurement(marginal, block, fraction_from_json(entry["variance"]))
                 for marginal, block, entry in zip(marginals, blocks, document["marginals"], strict=True)
@@ -303,6 +305,7 @@ class Measurements:
                 if "public" in document
                 else None
             )
+            checks = tuple(RuleCheck.from_json(each) for each in document.get("rule_checks", ()))
             whole_schema = schema.digest == document["schema_digest"]
         # The budget was reserved under the schema as it was before domains were learnt.
         if not whole_schema or schema.declared.digest != record.schema_digest:
@@ -310,25 +313,15 @@ class Measurements:
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
             )
-        return cls(schema=schema, items=items, record=record, released_rows=rows, public=public)
-
-
-def _read_counts(path: Path, shapes: Sequence[tuple[int, ...]]) -> list[Counts]:
-    """Return the noisy counts of tables of these shapes; a file with other cells, or in another order, is refused."""
-    import pyarrow as pa
-
-    sizes = [math.prod(shape) for shape in shapes]
-    fixed = {"marginal": pa.int32(), "cell": pa.int64(), "count": pa.int64()}
-    types = fixed | {name: pa.float64() for name in read_column_names(path)[len(fixed) :]}
-    cells = read_parquet(path, types=types, rows=sum(sizes))
-    if any(column.null_count for column in cells.columns) or not (
-        np.array_equal(cells["marginal"].to_numpy(), np.repeat(np.arange(len(sizes)), sizes))
-        and np.array_equal(cells["cell"].to_numpy(), np.concatenate([np.arange(0), *map(np.arange, sizes)]))
-    ):
-        raise ValueError("other cells")
-    ends = np.cumsum(sizes)[:-1]
-    parts = np.split(cells["count"].to_numpy(), ends) if sizes else []
-    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return cls(
+            schema=schema,
+            items=items,
+            record=record,
+            released_rows=rows,
+            public=public,
+            rule_checks=checks,
+            numbered=not labelled,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from populace.measurements.measurements import (
     RunContext,
 )
 from populace.measurements.public_marginals import PublicMarginals, PublicTable
+from populace.measurements.rule_checks import RuleCheck
 from populace.methods.oracle import QuestionOracle
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import (
@@ -42,6 +43,7 @@ class MeasurementTranscript:
         # The schema as it is known by now, the tables of its learning, and what the method returned in the end.
         self.schema = schema
         self.learnt: tuple[Measurement, ...] = ()
+        self.rule_checks: tuple[RuleCheck, ...] = ()
         self.final: tuple[Measurement | ReleasedRows | PublicMarginals, ...] = ()
         self.tables: list[Measurement | ReleasedRows] = []
         self._others: list[tuple[str, Mapping[str, Any], Mechanism, Any]] = []
@@ -54,6 +56,7 @@ class MeasurementTranscript:
         """Return everything measured, under the schema as it is known by now, with the ledger's record."""
         answers = self.final or tuple(self.tables)
         made = Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
+        made = replace(made, rule_checks=self.rule_checks)
         return made if self._context is None else replace(made, context=self._context)
 
     def collect(self) -> Mapping[str, Any]:

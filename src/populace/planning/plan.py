@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from populace.api.request import as_schema, list_private_datasets, resolve_ledger
+from populace.api.rule_measurement import RULE_CHECK_SHARE
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import MAX_ESTIMATE_ROWS, Clique
@@ -38,6 +40,7 @@ from populace.planning.verdict import Advice, PlanOutcome, Verdict, advise
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.private.public_table import check_not_private
 from populace.private.read.rows_to_codes import check_header, open_source
+from populace.private.rule_table import rule_schema
 from populace.release.statement.statement import round_to_float
 from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
@@ -158,6 +161,7 @@ def plan(
     workload: Workload | Path | str | None = None,
     ledger: Path | str | None = None,
     seed: int = 0,
+    check_rules: bool = False,
     progress: Progress | None = None,
 ) -> Plan | GeographyPlan:
     """Return what a run will give, from its schema, an approximate number of rows and its budget.
@@ -184,13 +188,14 @@ def plan(
     if like is not None:
         # Whatever is wrong with it is reported before the work begins.
         check_header(open_source(like), schema)
+    share = RULE_CHECK_SHARE if check_rules and rule_schema(schema) else Fraction(0)
     chosen, resolve = find_method(method, schema=schema), resolve_workload(workload)
     if chosen.unplannable:
         raise UsageError(
             f"there is no plan for the method {chosen.name!r}: it {chosen.unplannable}.",
             hint=f"plan --method auto for comparison; docs/methods/{chosen.name}.md says what {chosen.name} gives",
         )
-    offered = parse_delta(delta)
+    bind = partial(RunTerms.of, delta=parse_delta(delta), method=chosen, rule_share=share)
     if chosen.plan_questions is not None:
         if shares is not None or like is not None:
             raise UsageError(
@@ -198,9 +203,7 @@ def plan(
                 hint="leave them out: margins of error follow from schema, units and budget alone",
             )
         return plan_levels(
-            lambda spent: RunTerms.of(
-                schema, epsilon=spent, delta=offered, method=chosen, workload=resolve(schema)
-            ),
+            lambda spent: bind(schema, epsilon=spent, workload=resolve(schema)),
             population=population,
             epsilon=epsilon,
             target_error=target_error,
@@ -214,7 +217,7 @@ def plan(
         known |= read_shares(shares, schema=schema, closed=closed)
 
     def terms(spent: Fraction, draft: Schema = schema, wanted: Workload = own_workload) -> RunTerms:
-        return RunTerms.of(draft, epsilon=spent, delta=offered, method=chosen, workload=wanted)
+        return bind(draft, epsilon=spent, workload=wanted)
 
     def simulate(terms: RunTerms, *, pairs: bool = False) -> SimulationEnsemble:
         steps = progress if pairs else silent

@@ -21,6 +21,7 @@ from populace.private.read.rows_to_codes import check_header, columns_to_read, o
 from populace.private.read.sources import Source
 from populace.private.redact import redact_row_errors
 from populace.schema.codec.cell_texts import Array, find_distinct, to_texts
+from populace.schema.hints import table_stem
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
@@ -61,7 +62,7 @@ def _names(path: Path) -> tuple[str, ...]:
     except (OSError, ValueError, RuntimeError):
         # Whoever opens it says what is wrong with it.
         real = path
-    return path.stem, path.name, real.stem, real.name
+    return path.stem, path.name, table_stem(path), real.stem, real.name, table_stem(real)
 
 
 def _is_same_table(one: Any, other: Any) -> bool:

@@ -37,6 +37,7 @@ from populace.release.streamed_table import StreamedTable, read_whole
 from populace.release.synthetic_rows import SyntheticRows, drawing_rules
 from populace.release.table_files import (
     TableFormat,
+    check_table_format,
     count_column,
     count_units,
     encode_table,
@@ -280,6 +281,7 @@ class Release:
         """
         check_empty(Path(folder))
         chosen = self.format if format is None else parse_table_format(format)
+        check_table_format(self.measurements.schema, chosen)
         page = {"report.html": self.report()} if report else {}
         booked = choose_booking_ledger(ledger, paid=self.ledger)
         measurements, implicates = self.measurements, 1 + len(self.further)

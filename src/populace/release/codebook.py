@@ -70,8 +70,10 @@ def _entry(column: Column, *, outside: str) -> dict[str, Any]:
         "function_of": list(column.function_of) or None,
         "parent": column.parent,
     }
+    words = {"label": column.label, "description": column.description}
     return {
         "name": column.name,
+        **{key: text for key, text in words.items() if text},
         "kind": column.kind,
         "type": str(arrow_type(column)),
         "origin": column.origin.value,

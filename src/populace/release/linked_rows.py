@@ -90,11 +90,12 @@ def to_frames(table: pa.Table | StreamedTable, *, schema: Schema, library: str) 
 def write_tables(wide: pa.Table | StreamedTable, paths: Sequence[Path], *, schema: Schema) -> None:
     """Write synthetic rows to a file, or those of linked tables to two."""
     if schema.linked is None:
-        write_table(wide, paths[0])
+        write_table(wide, paths[0], columns=schema.columns)
         return
-    tables = unfold(read_whole(wide), schema=schema, linked=schema.linked)
-    for path, table in zip(paths, tables.values(), strict=True):
-        write_table(table, path)
+    tables = unfold(read_whole(wide), schema=schema, linked=schema.linked).values()
+    declared = _list_declared(schema, linked=schema.linked)
+    for path, table, columns in zip(paths, tables, declared, strict=True):
+        write_table(table, path, columns=columns)
 
 
 def open_tables(paths: Sequence[Path], *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
@@ -111,13 +112,18 @@ def read_tables(paths: Sequence[Path], *, schema: Schema) -> pa.Table:
     if schema.linked is None:
         return read_table(paths[0], schema=schema)
     linked = schema.linked
+    declared = _list_declared(schema, linked=linked)
+    found = [read_columns(path, columns) for path, columns in zip(paths, declared, strict=True)]
+    return fold(dict(zip((linked.units, linked.members), found, strict=True)), schema=schema, linked=linked)
+
+
+def _list_declared(schema: Schema, *, linked: LinkedTables) -> tuple[dict[str, Column], ...]:
+    """Return the columns of both released tables, with their keys."""
     own = {name: schema.columns[name] for name in list_released_columns(schema, linked)}
-    declared: tuple[dict[str, Column], ...] = (
+    return (
         {linked.unit_key: _key_column(linked.unit_key), **own},
         {linked.member_key: _key_column(linked.member_key), **linked.columns},
     )
-    found = [read_columns(path, columns) for path, columns in zip(paths, declared, strict=True)]
-    return fold(dict(zip((linked.units, linked.members), found, strict=True)), schema=schema, linked=linked)
 
 
 def _key_column(name: str) -> Column:

@@ -39,11 +39,13 @@ from populace.methods.workload import WORKLOAD_NAMES as WORKLOADS
 from populace.release.row_selection import RowSelection
 from populace.release.statement.statement import RELEASE_FORMAT, Statement
 from populace.release.synthetic_rows import DRAWING_RULES, digest_arithmetic
+from populace.schema.imports.embedded.stat_formats import load_pyreadstat
 
 MANIFEST_FILE = "manifest.json"
 
-TABLE_SUFFIXES = (".csv", ".parquet")
-TABLE_FILES = ("synthetic.csv", "synthetic.parquet")
+TABLE_SUFFIXES = (".csv", ".parquet", ".sav", ".dta", ".xpt")
+TABLE_FILES = tuple(f"synthetic{suffix}" for suffix in TABLE_SUFFIXES)
+STAT_SUFFIXES, STAT_WRITER = TABLE_SUFFIXES[2:], "pyreadstat"
 REQUIRED_FILES = ("statement.json", "statement.md", *MEASUREMENT_FILES, *MODEL_FILES, "codebook.json")
 OPTIONAL_FILES = (*TABLE_FILES, "report.html")
 # A release of a geography holds tables of all its levels.
@@ -168,6 +170,7 @@ class Manifest:
         where, share = saved.get("where"), saved.get("share")
         if where is not None and (not isinstance(share, float) or not 0 <= share <= 1):
             raise ValueError("not a share")
+        suffix = next((Path(name).suffix for name in saved["files"] if name.endswith(STAT_SUFFIXES)), "")
         drawn = {"drawing": None, "arithmetic": None} if number == 1 else saved
         return cls(
             number=number,
@@ -182,7 +185,9 @@ class Manifest:
             linked=tuple(_parse_shape(_TABLE_NAME, name) for name in saved.get("linked", ())),
             drawing=_parse_unless_none(require_int, drawn["drawing"]),
             arithmetic=_parse_unless_none(partial(_parse_shape, _ARITHMETIC), drawn["arithmetic"]),
-            versions={name: _parse_shape(_VERSION, saved["versions"][name]) for name in list_versions()},
+            versions={
+                name: _parse_shape(_VERSION, saved["versions"][name]) for name in list_versions(suffix)
+            },
             parents={name: dict(digests) for name, digests in saved["parents"].items()},
             files={name: require_text(digest) for name, digest in saved["files"].items()},
         )
@@ -272,7 +277,7 @@ def describe_release(
         linked=tuple(linked),
         drawing=drawing,
         arithmetic=digest_arithmetic(),
-        versions=list_versions(),
+        versions=list_versions(suffix),
         parents=link_parents(statement, files=files),
         files=files,
     )
@@ -368,14 +373,15 @@ def write_synth_command(
     return shlex.join([*words, "--seed", str(seed), "--format", table_format, "--out", "DIR"])
 
 
-def list_versions() -> dict[str, str]:
-    """Return the versions of what made a release; they say how to repeat it, not on what it was made."""
+def list_versions(suffix: str = "") -> dict[str, str]:
+    """Return the versions of what made a release with tables of a suffix; they say how to repeat it."""
     return {
         "python": platform.python_version(),
         "populace": VERSION,
         "numpy": np.__version__,
         # Arrow itself has none where a module of its own failed to load.
         "pyarrow": pa.__version__ or version("pyarrow"),
+        **({STAT_WRITER: load_pyreadstat().__version__} if suffix in STAT_SUFFIXES else {}),
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, cast
 
 import numpy.typing as npt
@@ -25,11 +26,13 @@ from populace.core.untrusted_files import (
     refuse_parse_errors,
 )
 from populace.release.folder.hidden_folder import hidden_folder
-from populace.release.streamed_table import StreamedTable, cut_blocks, iterate_blocks
+from populace.release.streamed_table import StreamedTable, iterate_blocks, read_whole
 from populace.sampling.row_blocks import MAX_BLOCK_ROWS, split_rows
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
 from populace.schema.columns.column import CategoricalColumn, Column
+from populace.schema.imports.embedded.file_metadata import find_stat_format
+from populace.schema.imports.embedded.stat_formats import StatFormat
 from populace.schema.schema import Schema
 
 # Parquet knows no unit above milliseconds.
@@ -42,6 +45,24 @@ class TableFormat(StrEnum):
 
     CSV = "csv"
     PARQUET = "parquet"
+    SAV = "sav"
+    DTA = "dta"
+    XPT = "xpt"
+
+    @property
+    def stat(self) -> StatFormat | None:
+        """The format of a statistical package that it is, if it is one."""
+        return StatFormat(self.value) if self.value in list(StatFormat) else None
+
+
+# Portable files of SPSS and files of SAS can be read and not written with all that belongs to them.
+_LIKE = {
+    StatFormat.SAV: TableFormat.SAV,
+    StatFormat.POR: TableFormat.SAV,
+    StatFormat.DTA: TableFormat.DTA,
+    StatFormat.XPT: TableFormat.XPT,
+    StatFormat.SAS: TableFormat.XPT,
+}
 
 
 def parse_table_format(name: str) -> TableFormat:
@@ -51,12 +72,14 @@ def parse_table_format(name: str) -> TableFormat:
     <TableFormat.CSV: 'csv'>
     """
     if name not in list(TableFormat):
-        raise UsageError(f"there is no table format {name!r}.", hint="choose csv or parquet")
+        raise UsageError(f"there is no table format {name!r}.", hint=f"choose {', '.join(TableFormat)}")
     return TableFormat(name)
 
 
 def table_format_like(data: object) -> TableFormat:
     """Return the format that goes with an input: CSV for CSV files and where nothing is known, else Parquet.
+
+    A file of SPSS, Stata or SAS, told by its first bytes, goes with one of the same package.
 
     >>> table_format_like("people.csv").value, table_format_like("people.parquet").value, table_format_like(None).value
     ('csv', 'parquet', 'csv')
@@ -65,6 +88,8 @@ def table_format_like(data: object) -> TableFormat:
         # Linked tables are written alike: as the first of them.
         return table_format_like(next(iter(data.values()), None))
     if isinstance(data, str | Path):
+        if (form := find_stat_format(Path(data))) is not None:
+            return _LIKE[form]
         return TableFormat.PARQUET if Path(data).suffix.lower() in (".parquet", ".pq") else TableFormat.CSV
     return TableFormat.CSV if data is None else TableFormat.PARQUET
 
@@ -115,11 +140,36 @@ def count_units(table: pa.Table | StreamedTable, *, schema: Schema) -> int:
     return int(pyarrow.compute.sum(table[name]).as_py() or 0)
 
 
-def write_table(table: pa.Table | StreamedTable, path: Path) -> None:
-    """Write a table as its file name says, block by block; equal tables give equal bytes."""
+def check_table_format(schema: Schema, form: TableFormat) -> None:
+    """Refuse a format that cannot hold the columns of a schema, before anything is paid for."""
+    if form.stat is None:
+        return
+    from populace.release.stat_files import check_stat_columns
+
+    tables: tuple[Mapping[str, Column], ...] = (schema.columns,)
+    if schema.linked is not None:
+        tables = (schema.columns, schema.linked.columns)
+    for columns in tables:
+        check_stat_columns(columns, form=form.stat)
+
+
+def write_table(
+    table: pa.Table | StreamedTable, path: Path, *, columns: Mapping[str, Column] = MappingProxyType({})
+) -> None:
+    """Write a table as its file name says, block by block; equal tables give equal bytes.
+
+    Statistical packages get the labels and missing codes of its columns, and take it whole.
+    """
+    form = parse_table_format(path.suffix[1:])
+    if form.stat is not None:
+        from populace.release.stat_files import write_stat_table
+
+        whole = read_whole(table).replace_schema_metadata(None)
+        write_stat_table(whole, path, form=form.stat, columns=columns)
+        return
     # Arrow opens only paths that are UTF-8.
     with path.open("wb") as file:
-        if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
+        if form is TableFormat.PARQUET:
             _write_parquet(table, file)
             return
         header = True
@@ -244,7 +294,12 @@ def read_columns(path: Path, columns: Mapping[str, Column], *, counted: str | No
     types = {name: arrow_type(column) for name, column in columns.items()}
     if counted is not None:
         types[counted] = pa.int64()
-    if parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
+    form = parse_table_format(path.suffix[1:])
+    if form.stat is not None:
+        from populace.release.stat_files import read_stat_table
+
+        table = read_stat_table(path, form=form.stat, columns=columns, counted=counted)
+    elif form is TableFormat.PARQUET:
         table = _read_parquet(path, types)
     else:
         with open_regular(path) as file, refuse_parse_errors(path.name):

@@ -1,10 +1,14 @@
-"""Hints for names that were nearly right."""
+"""Names: hints for those that were nearly right, and the name of a table by its path."""
 
 from __future__ import annotations
 
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
+
+# Behind these another suffix says what is packed.
+_PACKED = (".gz",)
 
 
 def fold_name(name: str) -> str:
@@ -64,3 +68,14 @@ def quote_in_text(names: Iterable[str]) -> str:
 def _list_few(quoted: list[str]) -> str:
     shown = ", ".join(quoted[:5])
     return f"{shown} and {len(quoted) - 5} more" if len(quoted) > 5 else shown
+
+
+def table_stem(path: Path) -> str:
+    """Return the name of a table by its path: that of its file without suffixes, or of the folder of a pattern.
+
+    >>> [table_stem(Path(each)) for each in ("people.csv", "people.csv.gz", "parts/*.parquet", "survey.2019.dta")]
+    ['people', 'people', 'parts', 'survey.2019']
+    """
+    while any(mark in path.name for mark in "*?[") and not path.exists():
+        path = path.absolute().parent
+    return Path(path.stem).stem if path.suffix.lower() in _PACKED else path.stem

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +26,10 @@ from populace.schema.columns.value_types import parse_value_type
 from populace.schema.conditions.condition_parser import parse_condition
 from populace.schema.conditions.structural_zeros import StructuralZero
 from populace.schema.conditions.value_maps import read_map
+from populace.schema.exact_numbers import format_decimal
 from populace.schema.toml_table import TomlTable
 from populace.schema.unit import Neighbours, PrivacyUnit
+from populace.schema.writer import format_key
 
 LEARN = "learn"
 _ISO = {"date": "2020-01-31", "datetime": "2020-01-31 12:30:00", "time": "12:30:00"}
@@ -50,7 +54,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("float", "double", "decimal"), "numeric"),
     **dict.fromkeys(("str", "string", "text", "bool", "boolean", "factor"), "categorical"),
 }
-_SHARED = ("kind", "type", "missing", "other", "labels", "origin")
+_SHARED = ("kind", "label", "description", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
@@ -61,6 +65,19 @@ _KEYS = {
     "integer": (*_BINNED, "split", *_RELATED),
     "numeric": (*_BINNED, *_RELATED),
 } | dict.fromkeys(("date", "datetime", "time"), _DATED)
+
+
+# What is said of a column before anybody says which values it has.
+_DRAFTED = {"label", "description", "universe", "outside", "other", "missing", "labels"}
+
+
+def is_draft(keys: object) -> bool:
+    """Say whether a column is left to be filled in.
+
+    >>> is_draft({"label": "Age"}), is_draft({"kind": "integer"}), is_draft({"values": ["a"]})
+    (True, False, False)
+    """
+    return isinstance(keys, dict) and keys.keys() <= _DRAFTED
 
 
 def read_column(name: str, table: TomlTable, *, folder: Path | None = None, learnt: bool = False) -> Column:
@@ -87,6 +104,8 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
         "function_of": function_of,
         "parent": table.text("parent"),
         "map": read_map(table, sources=len(function_of) or 1, folder=folder),
+        "label": table.text("label") or "",
+        "description": table.text("description") or "",
         "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     }
     if issubclass(kind, CategoricalColumn):
@@ -99,6 +118,46 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
     shared["decimals"] = table.integer("decimals")
     read = _read_integer if kind is IntegerColumn else _read_decimal
     return read(table, shared, density=density)
+
+
+def read_columns(
+    columns: TomlTable, *, table: TomlTable, folder: Path | None, learnt: bool
+) -> dict[str, Column]:
+    """Return all columns of a schema; `outside_domain` of `[table]` says where `other` is left out what it is."""
+    policy = table.choice("outside_domain", default=OutsideDomain.EMPTY)
+    found = {}
+    for name in columns.items:
+        column = read_column(
+            name, columns.table(name, place=f"[columns.{format_key(name)}]"), folder=folder, learnt=learnt
+        )
+        found[name] = policy.apply(column)
+    return found
+
+
+class OutsideDomain(StrEnum):
+    """What becomes of a cell outside its domain where a column does not say it with `other`.
+
+    An empty cell; the column's first missing code, if it has one; or that, and else its first value or lowest number,
+    so that no cell is ever empty.
+    """
+
+    EMPTY = "empty"
+    MISSING = "missing"
+    FIRST = "first"
+
+    def apply(self, column: Column) -> Column:
+        """Return a column with the code that this policy gives it, if it has none of its own."""
+        if self is OutsideDomain.EMPTY or column.other is not None or column.function_of or column.unknown:
+            return column
+        missing = next((code for code in column.missing if code), None)
+        if missing is not None or self is OutsideDomain.MISSING:
+            return column if missing is None else replace(column, other=missing)
+        if isinstance(column, CategoricalColumn):
+            return replace(column, other=column.values[0]) if column.values else column
+        if isinstance(column, TemporalColumn):
+            return replace(column, other=column.iso_text(column.min))
+        low = column.edges[0] if isinstance(column, DecimalColumn) else getattr(column, "min", None)
+        return column if low is None else replace(column, other=format_decimal(Fraction(low)) or str(low))
 
 
 def read_unit(table: TomlTable) -> PrivacyUnit:

@@ -37,7 +37,7 @@ from populace.schema.linked.linked_reader import (
     read_linked_tables,
 )
 from populace.schema.linked.linked_tables import LinkedTables, canonical_column
-from populace.schema.reader import COLUMN_KINDS, read_column, read_unit, read_zero
+from populace.schema.reader import COLUMN_KINDS, is_draft, read_columns, read_unit, read_zero
 from populace.schema.toml_table import TomlTable, read_toml_table
 from populace.schema.totals import check_totals, format_totals, list_totals, read_totals
 from populace.schema.unit import Neighbours, PrivacyUnit, check_frequency
@@ -53,7 +53,7 @@ from populace.schema.writer import (
 
 _AREA_KEYS = ("partition", "partition_least", "partition_step")
 _UNIT_KEYS = ("unit", "rows_per_unit", "id", "neighbours", "frequency")
-_TABLE_KEYS = ("dataset", *_UNIT_KEYS, "max_rows", "groups", *_AREA_KEYS)
+_TABLE_KEYS = ("dataset", *_UNIT_KEYS, "outside_domain", "max_rows", "groups", *_AREA_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -251,21 +251,13 @@ class Schema:
         table.allow(_TABLE_KEYS)
         columns = document.table("columns", place="[columns.NAME]")
         # A draft as `populace inspect` writes it: all columns that are left are named at once.
-        if left := [name for name, keys in columns.items.items() if keys == {}]:
+        if left := [name for name, keys in columns.items.items() if is_draft(keys)]:
             raise SchemaError(
                 f"the schema is a draft: {quote_names(left)} {'has' if len(left) == 1 else 'have'} no kind.",
                 hint=f"fill in a kind ({', '.join(COLUMN_KINDS)}) with its values or its range, or remove the column",
             )
         schema = cls(
-            columns={
-                name: read_column(
-                    name,
-                    columns.table(name, place=f"[columns.{format_key(name)}]"),
-                    folder=folder,
-                    learnt=learnt,
-                )
-                for name in columns.items
-            },
+            columns=read_columns(columns, table=table, folder=folder, learnt=learnt),
             unit=read_unit(table),
             dataset=table.text("dataset"),
             max_rows=table.integer("max_rows"),

@@ -36,6 +36,8 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
         table["inside"] = None if column.density is None else _density_table(column.density)
     several = len(column.function_of) > 1
     table |= {
+        "label": column.label or None,
+        "description": column.description or None,
         "type": None if column.type is None else str(column.type),
         "missing": list(column.missing) or None,
         "other": column.other,

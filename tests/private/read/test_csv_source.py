@@ -15,6 +15,7 @@ from populace.private.read import csv_lines as lines
 from populace.private.read import rows_to_codes as read
 from populace.private.read.csv_source import detect_separator
 from populace.private.read.rows_to_codes import check_header, open_source, read_codes
+from populace.private.read.sources import ParquetSource
 from populace.schema.schema import Schema
 
 SCHEMA = Schema.parse("""
@@ -243,7 +244,7 @@ def test_names_and_kinds_of_files_must_agree(tmp_path: Path) -> None:
         open_source(wrong)
     right = tmp_path / "people.csv"
     pq.write_table(pa.table({"AGE": [17], "CITY": ["Paris"]}), right)
-    assert open_source(right).kind == "parquet"
+    assert isinstance(open_source(right), ParquetSource)
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
@@ -251,7 +252,7 @@ def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
         open_source(tmp_path / "none.csv")
     with pytest.raises(DataError, match="no file"):
         open_source(str(tmp_path / "none" / "none.csv"))
-    with pytest.raises(DataError, match="is a folder"):
+    with pytest.raises(DataError, match="is a folder without Parquet files"):
         open_source(tmp_path)
     with pytest.raises(DataError, match="not a path"):
         open_source("a\0b")

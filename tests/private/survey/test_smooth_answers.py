@@ -604,7 +604,7 @@ def test_what_is_booked_says_nothing_of_the_rows(tmp_path):
 
 def test_a_statement_says_that_the_width_is_not_told():
     run = Open()
-    run.dataset, run.public = "books", None
+    run.dataset, run.public, run.internal_read = "books", None, False
     before = list(list_limitations(run, SCHEMA, answers=MeasuredContent()))
     run.charge(spend(QUICK))
     (line,) = set(list_limitations(run, SCHEMA, answers=MeasuredContent())) - set(before)

@@ -32,12 +32,16 @@ def test_every_saved_count_has_its_interval(release: Release, tmp_path: Path) ->
     folder = put(release, tmp_path / "out")
     cells = pq.read_table(folder / "measurements.parquet").to_pandas()
     found = intervals(release.measurements)
-    for number, item in enumerate(release.measurements.items):
-        here, interval = cells[cells.marginal == number], found.at(item.marginal)
+    start = 0
+    for item in release.measurements.items:
+        here, interval = cells[start : start + item.counts.size], found.at(item.marginal)
+        start += item.counts.size
+        assert set(here["marginal"]) == {str(item.marginal)}
         assert (here["count"] == item.counts.ravel()).all()
         np.testing.assert_allclose(here["estimate"], interval.estimate.ravel(), atol=1e-3)
         np.testing.assert_allclose(here["low"], interval.low.ravel(), atol=1e-3)
         np.testing.assert_allclose(here["high"], interval.high.ravel(), atol=1e-3)
+    assert start == len(cells)
     assert (cells["low"] <= cells["high"]).all()
 
 

@@ -54,6 +54,7 @@ SPEND_LABELS = {
     ("choose", 2): "choose pairs",
 }
 DISCOVERY_LABEL = "learn domains"
+RULES_LABEL = "rows that break rules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,21 @@ class RunTerms:
     workload: Workload
     epsilon: Fraction
     delta: Fraction
+    rule_share: Fraction = Fraction(0)
+    """The share of the budget that counts broken rules."""
 
     @classmethod
     def of(
-        cls, schema: Schema, *, epsilon: Fraction, delta: Fraction, method: Method, workload: Workload
+        cls,
+        schema: Schema,
+        *,
+        epsilon: Fraction,
+        delta: Fraction,
+        method: Method,
+        workload: Workload,
+        rule_share: Fraction = Fraction(0),
     ) -> RunTerms:
-        """Return the terms of a run; what its open domains will cost is taken off before the method starts."""
+        """Return the terms of a run; what open domains and checks of rules cost is taken off first."""
         delta = method.usable_delta(delta, epsilon=epsilon, unit=schema.unit)
         check_method(method, schema, epsilon=epsilon, delta=delta)
         check_query_rounds(method, workload, domain=close_domains(schema).domain)
@@ -80,7 +90,9 @@ class RunTerms:
         held = method.reserved_delta(delta, discovery=keys)
         whole = replace(Budget.of(epsilon, delta - held, unit=schema.unit), keys=held)
         learning = discovery_share(schema, budget=whole)
-        budget = replace(whole, cap=whole.cap * (1 - learning), promise=None if learning else whole.promise)
+        rule_share *= 1 - learning
+        before = learning + rule_share
+        budget = replace(whole, cap=whole.cap * (1 - before), promise=None if before else whole.promise)
         return cls(
             schema=close_domains(schema),
             budget=budget,
@@ -89,6 +101,7 @@ class RunTerms:
             workload=workload,
             epsilon=epsilon,
             delta=delta,
+            rule_share=rule_share,
         )
 
 
@@ -171,8 +184,9 @@ def simulate_run(
 def _budget_shares(bill: Sequence[tuple[Spend, int]], terms: RunTerms) -> dict[str, float]:
     """Return the share of the whole budget that each kind of question took, in the order of asking."""
     found: dict[str, float] = {DISCOVERY_LABEL: float(terms.learning)} if terms.learning else {}
+    found |= {RULES_LABEL: float(terms.rule_share)} if terms.rule_share else {}
     for spend, columns in bill:
         label = SPEND_LABELS.get((spend.verb, columns), f"{spend.verb} tables of {columns} columns")
-        share = float(terms.budget.share(spend)) * float(1 - terms.learning)
+        share = float(terms.budget.share(spend)) * float(1 - terms.learning - terms.rule_share)
         found[label] = found.get(label, 0.0) + share
     return found

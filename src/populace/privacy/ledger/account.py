@@ -15,6 +15,8 @@ from populace.privacy.json_codec import decode_fields, encode_fields
 from populace.privacy.ledger.run_record import RunRecord, format_short, format_short_up
 from populace.schema.unit import Neighbours, PrivacyUnit
 
+# Of accounts with the same columns so many are named.
+MAX_NAMED = 5
 # Characters that show nothing: joiners, fillers, selectors of a variant, marks of direction, blanks of other scripts.
 _INVISIBLE_RANGES = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
@@ -50,6 +52,8 @@ class Account:
     runs: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     """Digests of the schemas of its runs, each once."""
+    columns: tuple[str, ...] = ()
+    """Digests of the columns of its runs, each once, whatever a schema calls the dataset and says of their values."""
 
     @property
     def left_epsilon(self) -> Fraction:
@@ -64,7 +68,7 @@ class Account:
     def to_json(self) -> dict[str, Any]:
         """Return the account as plain JSON; exact numbers are written as "p/q"."""
         # Only where there is something to say, as in checkpoints of older versions.
-        optional = ("frequency", "within", "partition")
+        optional = ("frequency", "within", "partition", "columns")
         return {key: value for key, value in encode_fields(self).items() if value or key not in optional}
 
     @classmethod
@@ -103,6 +107,22 @@ def normalize_name(name: str) -> str:
     # Case folding can undo a normal form, and the normal form can bring capitals back.
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).casefold()
     return " ".join(folded.translate(_INVISIBLE).split())
+
+
+def check_new_account(run: RunRecord, *, others: Iterable[Account]) -> None:
+    """Refuse to open an account that nobody named for columns that another account has: a copy would be paid twice."""
+    alike = [
+        other.dataset
+        for other in others
+        if run.columns in other.columns or (not other.columns and run.schema_digest in other.schemas)
+    ]
+    if alike:
+        named = ", ".join(map(repr, alike[:MAX_NAMED])) + (", …" if len(alike) > MAX_NAMED else "")
+        raise UsageError(
+            f"{run.dataset!r} would be a new account, and the ledger has one of the same columns: {named}.",
+            hint=f"if these are the same people, charge their account: --dataset {quote(alike[0])}; if they are "
+            f"others, say so: --dataset {quote(run.dataset)}",
+        )
 
 
 def over_budget_error(account: Account, run: RunRecord) -> OverBudget:

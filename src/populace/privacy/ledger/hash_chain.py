@@ -1,4 +1,4 @@
-"""The hash chain of the ledger: eight kinds of events, each row sealed with a hash of everything before it.
+"""The hash chain of the ledger: nine kinds of events, each row sealed with a hash of everything before it.
 
 Kinds are never removed and never change meaning; a kind that is not in this list is refused.
 """
@@ -30,6 +30,7 @@ class EventKind(Enum):
     FINISH = "finish"
     NONPRIVATE = "nonprivate"
     RELEASE = "release"
+    INTERNAL_READ = "internal look"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
@@ -22,7 +23,7 @@ from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger import ledger_file as file
 from populace.privacy.ledger import ledger_location as place
 from populace.privacy.ledger import log_replay as log
-from populace.privacy.ledger.account import Account, check_account_name
+from populace.privacy.ledger.account import Account, check_account_name, check_new_account
 from populace.privacy.ledger.exact_totals import ExactTotals, PublishedTotals
 from populace.privacy.ledger.hash_chain import Event, EventKind, Head, parse_head
 from populace.privacy.ledger.ledger_state import LedgerState
@@ -63,8 +64,7 @@ class Ledger:
     def open(cls, path: Path | str) -> Ledger:
         """Open a ledger, or create it if there is no such file. One that does not verify is refused.
 
-        Folders are made for the default path alone: a folder that is missing elsewhere is a mistyped path,
-        and a new ledger there would know nothing of earlier runs.
+        Folders are made for the default path alone: one that is missing elsewhere is a mistyped path.
         """
         path = Path(path)
         if not os.path.lexists(path):
@@ -178,6 +178,11 @@ class Ledger:
         event = Event(kind=EventKind.NONPRIVATE, dataset=dataset, body={"reason": reason})
         return self._write(lambda _: [event]).account(dataset)
 
+    def book_internal_read(self, dataset: str, *, schema_digest: str) -> None:
+        """Book that a schema is checked against rows without protection, before they are read; later runs say so."""
+        event = Event(kind=EventKind.INTERNAL_READ, dataset=dataset, body={"schema_digest": schema_digest})
+        self._write(lambda _: [event])
+
     def reserve(
         self,
         dataset: str,
@@ -193,6 +198,8 @@ class Ledger:
         workload: str | None = None,
         public: PublicTable | None = None,
         exact: ExactTotals | None = None,
+        columns: str | None = None,
+        named: bool = True,
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
@@ -200,7 +207,7 @@ class Ledger:
         Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
         `exact` are the totals that the run may publish exactly. Proof: docs/proofs/invariants.md.
         Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
-        An account that does not exist yet is opened with exactly this run's budget.
+        A new account gets exactly this run's budget; one that nobody `named` with `columns` of another is refused.
         """
         epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
         check_delta_reserve(keys, delta=delta)
@@ -221,14 +228,18 @@ class Ledger:
             workload=workload,
             public=public,
             exact=exact,
+            columns=columns,
         )
         opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
-        reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=asked.reservation())
 
         def decide(books: LedgerState) -> Sequence[Event]:
+            body = replace(asked, internal_read=dataset in books.internal_reads).reservation()
+            reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=body)
             if dataset in books.accounts:
                 return [reserving]
             check_account_name(dataset, others=books.accounts)
+            if not named:
+                check_new_account(asked, others=books.accounts.values())
             return [opening, reserving]
 
         try:

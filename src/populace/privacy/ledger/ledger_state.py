@@ -56,6 +56,8 @@ class LedgerState:
     # Fixed plans whose prices exceed their cap, until the distribution of all their noise is held against (ε, δ).
     unsettled: set[str] = field(default_factory=set)
     releases: dict[str, tuple[ReleaseRecord, ...]] = field(default_factory=dict)
+    internal_reads: set[str] = field(default_factory=set)
+    """Datasets whose rows somebody looked at without protection to check a schema, with or without an account yet."""
     base: int = 0
     """The row of the checkpoint that these books began at; 0 where all rows were read."""
     archive: Archive | None = None
@@ -69,13 +71,16 @@ class LedgerState:
             used=dict(self.used),
             unsettled=set(self.unsettled),
             releases=dict(self.releases),
+            internal_reads=set(self.internal_reads),
             archive=None,
         )
 
     def begin_at(self, state: str, *, seq: int, digest: str) -> None:
         """Let empty books begin at a checkpoint: the state of all accounts after one row."""
         try:
-            accounts = [Account.from_json(data) for data in json.loads(state)["accounts"]]
+            kept = json.loads(state)
+            accounts = [Account.from_json(data) for data in kept["accounts"]]
+            self.internal_reads = {str(dataset) for dataset in kept.get("internal_reads", ())}
         except _DAMAGE_ERRORS as failure:
             raise damage_error(f"its checkpoint cannot be read ({type(failure).__name__})") from failure
         self.accounts = {account.dataset: account for account in accounts}
@@ -83,7 +88,11 @@ class LedgerState:
 
     def state(self) -> str:
         """Return the state of all accounts, as a checkpoint keeps it."""
-        return canonical_json({"accounts": [account.to_json() for account in self.accounts.values()]})
+        state: dict[str, Any] = {"accounts": [account.to_json() for account in self.accounts.values()]}
+        # Only where there is something to say, as in checkpoints of older versions.
+        return canonical_json(
+            state | ({"internal_reads": sorted(self.internal_reads)} if self.internal_reads else {})
+        )
 
     def read(self, row: Row) -> None:
         """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
@@ -155,6 +164,7 @@ class LedgerState:
             EventKind.FINISH: self._finish,
             EventKind.NONPRIVATE: self._void,
             EventKind.RELEASE: self._release,
+            EventKind.INTERNAL_READ: self._read_internally,
         }
         handlers[event.kind](event, digest=digest)
 
@@ -219,6 +229,11 @@ class LedgerState:
             partition,
         ):
             raise partition_error(account, record)
+        if record.internal_read is not (event.dataset in self.internal_reads):
+            raise LedgerError(
+                f"the reservation does not say whether rows of {event.dataset!r} were looked at.",
+                hint="reserve through the ledger, which knows",
+            )
         record.check_cap()
         if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
             raise over_budget_error(account, record)
@@ -235,6 +250,7 @@ class LedgerState:
             rehearsal=account.rehearsal or record.rehearsal,
             runs=(*account.runs, event.run),
             schemas=tuple(dict.fromkeys((*account.schemas, record.schema_digest))),
+            columns=tuple(dict.fromkeys((*account.columns, *((record.columns,) if record.columns else ())))),
         )
 
     def _begin(self, record: RunRecord) -> None:
@@ -294,6 +310,12 @@ class LedgerState:
         run = self._own_run(event)
         record = ReleaseRecord.from_json(event.body, entry=digest)
         self.releases[run.run] = (*self.releases.get(run.run, ()), record)
+
+    def _read_internally(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
+        """Take in that a schema was checked against rows, in the house. It costs nothing, and is never forgotten."""
+        if set(event.body) != {"schema_digest"}:
+            raise LedgerError("a look names one schema, and nothing else.", hint="book it by its digest")
+        self.internal_reads.add(event.dataset)
 
     def _void(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
         self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)

@@ -29,7 +29,7 @@ from populace.privacy.ledger.exact_totals import (
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 # Fields of a reservation that are written only where there is something to say.
-_OPTIONAL_FIELDS = ("keys", "workload", "public", "within", "frequency", "exact")
+_OPTIONAL_FIELDS = ("keys", "workload", "public", "within", "frequency", "exact", "internal_read", "columns")
 # What is kept has so many digits; less than this, in proportion and by itself, is not given back.
 _KEPT_DIGITS = 7
 _MIN_RETURNED_PART, _MIN_RETURNED = Fraction(1, 10**4), Fraction(1, 2000)
@@ -70,7 +70,7 @@ class RunRecord:
     guarantee of its own, because the run may have chosen its questions after seeing answers.
     `keys` is the part of δ set aside for questions that take a part of it themselves: telling keys, and Gaussian noise
     among pure questions. The cap is that of (ε, δ − keys).
-    `digest` is the hash of the run's last row and so of everything the ledger held before it.
+    `digest` is the hash of the run's last row, and so of everything before it.
     """
 
     run: str
@@ -95,6 +95,9 @@ class RunRecord:
     """A table that the curator vouches to be public, and that the run took knowledge from."""
     exact: ExactTotals | None = None
     invariants: tuple[PublishedTotals, ...] = ()
+    internal_read: bool = False
+    """Whether a schema was checked against these rows, without protection, before the run was reserved."""
+    columns: str | None = None  # a digest of the columns: tables with the same ones may hold the same people
 
     @property
     def budget(self) -> Budget:
@@ -238,6 +241,8 @@ class RunRecord:
             **({"within": self.unit.within} if self.unit.within else {}),
             **({"frequency": self.unit.frequency} if self.unit.frequency else {}),
             **({"exact": self.exact.to_json()} if self.exact else {}),
+            **({"internal_read": True} if self.internal_read else {}),
+            **({"columns": self.columns} if self.columns else {}),
         }
 
     def check(self) -> None:
@@ -349,6 +354,8 @@ def _parse_reservation(data: Mapping[str, Any]) -> dict[str, Any]:
         "workload": None if data.get("workload") is None else str(data["workload"]),
         "public": None if data.get("public") is None else PublicTable.from_json(data["public"]),
         "exact": None if data.get("exact") is None else ExactTotals.from_json(data["exact"]),
+        "internal_read": _parse_flag(data.get("internal_read", False)),
+        "columns": None if data.get("columns") is None else str(data["columns"]),
     }
 
 
@@ -362,9 +369,9 @@ def check_delta_reserve(keys: Fraction, *, delta: Fraction) -> None:
 
 
 def _parse_flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("neither true nor false")
-    return value
+    if isinstance(value, bool):
+        return value
+    raise ValueError("neither true nor false")
 
 
 def _parse_int(value: object) -> int:

@@ -8,17 +8,19 @@ quote or no end in sight is dropped, and a field that is not UTF-8 is read as Wi
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
 
 from populace.core.errors import DataError
 from populace.private.read import csv_lines as lines
-from populace.private.read.file_signatures import SIGNATURE_BYTES, refuse_other_formats, refuse_other_texts
+from populace.private.read.file_signatures import refuse_other_texts
+from populace.private.read.json_lines_source import Opener
 from populace.private.redact import redact_open_errors, redact_row_errors
+from populace.schema.imports.embedded.stat_formats import SIGNATURE_BYTES
 
 # Arrow's functions are made at run time: a type checker cannot follow them.
 arrow: Any = pyarrow.csv
@@ -38,20 +40,22 @@ _BYTE_ORDER_MARKS = {
 class CsvSource:
     """A CSV file, or one with semicolons, tabs or bars instead of commas."""
 
-    kind: Literal["csv"] = "csv"
+    types: Mapping[str, pa.DataType] = {}
+    metadata = None
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, opened: Opener | None = None, packed: bool = False) -> None:
+        """`opened` opens the file as it is inside, where it is packed."""
         self._path = path
-        with redact_open_errors(str(path)), path.open("rb") as handle:
+        self._open: Opener = opened or (lambda: path.open("rb"))
+        with redact_open_errors(str(path)), self._open() as handle:
             start = handle.read(SIGNATURE_BYTES)
             self._encoding, mark = _detect_encoding(start)
-            refuse_other_formats(path, start)
             self._ends = lines.line_ends(self._encoding)
             handle.seek(mark)
             header = _read_header(handle, ends=self._ends, path=path)
             self._body = mark + len(header)
             text = _header_text(header, encoding=self._encoding)
-            refuse_other_texts(path, text)
+            refuse_other_texts(path, text, packed=packed)
             self._separator = detect_separator(text)
             self.names = _parse_names(text, separator=self._separator, path=path)
         # A line may be long where the header is; the header is public.
@@ -69,7 +73,7 @@ class CsvSource:
         # The file's own names may repeat, or be no UTF-8: the reader gets plain ones.
         plain = [f"c{place}" for place in range(len(self.names))]
         chosen = [plain[self.names.index(name)] for name in columns]
-        with redact_row_errors(str(self._path)), self._path.open("rb") as handle:
+        with redact_row_errors(str(self._path)), self._open() as handle:
             handle.seek(self._body)
             for block in lines.read_whole_lines(handle, ends=self._ends, longest=self._longest):
                 text = lines.convert_to_utf8(block, encoding=self._encoding, ends=self._ends)

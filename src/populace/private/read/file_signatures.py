@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from populace.core.errors import DataError
 from populace.schema.exact_numbers import parse_number
+from populace.schema.imports.embedded.stat_formats import detect_stat_format
 
-# As much of a file's start as signatures need: that of SPSS's portable files is the longest.
-SIGNATURE_BYTES = 80
 PARQUET = b"PAR1"
 ARROW = b"ARROW1"
+ARROW_STREAM = b"\xff\xff\xff\xff"
+GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A format that is not read: what to call it, how to turn it into one that is, and how its files are known."""
+    """A format that is not read as a text: what to call it, what to do instead, and how its files are known."""
 
     name: str
     hint: str
@@ -32,6 +34,7 @@ class FileFormat:
 
 _EXPORT = "export it to CSV or Parquet first"
 _UNPACK = "unpack it first"
+_AGAIN = "export it again"
 
 
 def _pandas(reader: str) -> str:
@@ -39,16 +42,19 @@ def _pandas(reader: str) -> str:
 
 
 _ORC = FileFormat("an ORC file", _pandas("read_orc"), "orc", (b"ORC",))
-_STATA = FileFormat("a Stata file", _pandas("read_stata"), "dta", (b"<stata_dta>",))
-_PORTABLE = FileFormat("an SPSS portable file", _EXPORT, "por")
-_JSON = FileFormat("JSON", _pandas("read_json"), "json jsonl ndjson geojson")
+_JSON = FileFormat("JSON", "write one object on each line, or CSV", "json jsonl ndjson geojson")
 _XML = FileFormat("XML or HTML", _pandas("read_xml"), "xml html htm")
 _PYTHON = FileFormat("a file of Python objects or arrays", _EXPORT, "pkl pickle npy npz", (b"\x93NUMPY",))
 _ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")
 _SHEETS = (b"\xd0\xcf\x11\xe0", b"\x09\x08")
 _FORMATS = (
-    *(_ORC, _STATA, _PORTABLE, _JSON, _XML, _PYTHON),
-    FileFormat("compressed by gzip", _UNPACK, "gz tgz", (b"\x1f\x8b",)),
+    *(_ORC, _JSON, _XML, _PYTHON),
+    # Read where they are what their names say.
+    FileFormat("a Stata file", _AGAIN, "dta"),
+    FileFormat("an SPSS portable file", _AGAIN, "por"),
+    FileFormat("an SPSS file", _AGAIN, "sav zsav"),
+    FileFormat("a SAS file", _AGAIN, "sas7bdat sas7bcat sd7"),
+    FileFormat("compressed by gzip", _UNPACK, "gz tgz", (GZIP,)),
     FileFormat("compressed by compress", _UNPACK, "", (b"\x1f\x9d",)),
     FileFormat("compressed by bzip2", _UNPACK, "bz2", (b"BZh",)),
     FileFormat("compressed by xz", _UNPACK, "xz", (b"\xfd7zXZ",)),
@@ -63,24 +69,20 @@ _FORMATS = (
     ),
     FileFormat("an old spreadsheet", _EXPORT, "xls", _SHEETS),
     FileFormat(
-        "an Arrow file",
+        "an Arrow file of the first Feather format",
         _pandas("read_feather"),
         "arrow feather ipc arrows",
-        (ARROW, b"FEA1", b"\xff\xff\xff\xff"),
+        (b"FEA1",),
     ),
     FileFormat("an encrypted Parquet file", "decrypt it first", "", (b"PARE",)),
     FileFormat("an Avro file", _EXPORT, "avro", (b"Obj\x01",)),
-    FileFormat("an SPSS file", _pandas("read_spss"), "sav zsav", (b"$FL2", b"$FL3")),
+    FileFormat("a SAS transport file", _AGAIN, "xpt xport v5x v8x"),
     FileFormat(
-        "a SAS transport file",
-        _pandas("read_sas"),
-        "xpt xport v5x v8x stc",
-        (b"HEADER RECORD*", b"**COMPRESSED**"),
+        "a SAS file of CPORT, which no other program reads", _EXPORT, "stc cpt cport", (b"**COMPRESSED**",)
     ),
     FileFormat(
-        "a SAS file", _pandas("read_sas"), "sas7bdat sas7bcat sd7", (bytes(12) + b"\xc2\xea\x81\x60",)
+        "an R file", f"{_EXPORT}; in R: write.csv(…)", "rds rda rdata", (b"RDX", b"RDA", b"X\n\x00\x00\x00")
     ),
-    FileFormat("an R file", f"{_EXPORT}; in R: write.csv(…)", "rds rda rdata", (b"RDX", b"RDA")),
     FileFormat("a SQLite database", _EXPORT, "sqlite sqlite3 db", (b"SQLite format 3",)),
     FileFormat("an Access database", _EXPORT, "mdb accdb", (b"\x00\x01\x00\x00Standard",)),
     FileFormat("a PDF", _EXPORT, "pdf", (b"%PDF",)),
@@ -98,8 +100,6 @@ _LETTERS = {
     b"RDX": rb"RDX[1-5]\n",
     b"RDA": rb"RDA[1-5]\n",
 }
-# Stata's older files: the release, the order of bytes, a one and a nought.
-_OLD_STATA = re.compile(rb"[\x66-\x77][\x01\x02]\x01\x00")
 _PICKLE = re.compile(rb"\x80[\x02-\x05][\x95c}\]\(\x8c]")
 # Commands of a dump of a database, and a name beside its value.
 _COMMAND = re.compile(r"(?i)(insert\s+into|create\s+table|copy\s+\S+\s*\(|--|/\*)")
@@ -116,17 +116,31 @@ def refuse_other_formats(path: Path, start: bytes) -> None:
     _refuse(path, _detect_format(start))
 
 
-def refuse_other_texts(path: Path, header: str) -> None:
-    """Refuse a text whose first line is no header, for what it begins with, for its name or for its characters."""
+def is_workbook(path: Path, start: bytes) -> bool:
+    """Say whether a file is an Excel workbook: an archive with the part that every workbook has."""
+    if not start.startswith(b"PK\x03\x04"):
+        return False
+    try:
+        with zipfile.ZipFile(path) as held:
+            return "xl/workbook.xml" in held.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def refuse_other_texts(path: Path, header: str, *, packed: bool = False) -> None:
+    """Refuse a text whose first line is no header, for what it begins with, for its name or for its characters.
+
+    The name of a packed file has a suffix more.
+    """
     bare = header.lstrip()
     _refuse(path, _JSON if bare.startswith("{") or _JSON_ARRAY.match(bare) else None)
     _refuse(path, _XML if bare.startswith("<") else None)
     # What follows these letters in an ORC file may be a line end.
     _refuse(path, _ORC if header == "ORC" else None)
-    named = _BY_SUFFIX.get(path.suffix.lower())
+    named = _BY_SUFFIX.get((path.with_suffix("") if packed else path).suffix.lower())
     if named is not None:
         raise DataError(
-            f"{str(path)!r} is named as {named.name} is, which is not read.",
+            f"{str(path)!r} is named as {named.name} is, and is none.",
             hint=f"if it is CSV, name it .csv; if not, {named.hint}",
         )
     if any(unicodedata.category(each) == "Cc" and each != "\t" for each in header):
@@ -184,9 +198,8 @@ def _detect_format(start: bytes) -> FileFormat | None:
     for magic, found in _BY_START.items():
         if start.startswith(magic) and (magic not in _LETTERS or re.match(_LETTERS[magic], start)):
             return found
-    if _OLD_STATA.match(start):
-        return _STATA
     if _PICKLE.match(start):
         return _PYTHON
-    # It says so in several alphabets, the second of which is ASCII.
-    return _PORTABLE if b"SPSS PORT FILE" in re.split(rb"[\r\n]", start[:SIGNATURE_BYTES])[0] else None
+    # Read where they are not packed.
+    inside = detect_stat_format(start)
+    return None if inside is None else FileFormat(inside.words, _UNPACK)

@@ -11,7 +11,7 @@ Proof: docs/proofs/linked-tables.md
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,6 @@ class HouseholdSource:
         places = [linked.names_at(place) for place in linked.places]
         wide = [own[name] for own in places for name in self._member_columns]
         self._member_at = {own[n]: (n, k) for k, own in enumerate(places) for n in self._member_columns}
-        self.kind: Literal["csv", "parquet", "frame"] = self._units.kind
         self.decimal = self._units.decimal
         self.names = (linked.unit_key, *self._unit_columns, linked.count, *wide)
 

@@ -7,20 +7,20 @@ turn a field into a code.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from populace.core.errors import DataError, ResourceError
+from populace.core.errors import DataError
 from populace.core.table_address import TableAddress, parse_address
 from populace.private.code_store import FREQUENCY, CodeStore
-from populace.private.read.csv_source import CsvSource
 from populace.private.read.databases.open_database import OpenTable, open_database
-from populace.private.read.file_signatures import PARQUET, is_like_value
-from populace.private.read.sources import FrameSource, ParquetSource, Source
+from populace.private.read.file_signatures import is_like_value
+from populace.private.read.file_source import open_file
+from populace.private.read.sources import FrameSource, Source
 from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
@@ -33,8 +33,20 @@ from populace.schema.hints import did_you_mean, fold_name, quote_names
 from populace.schema.schema import Schema
 
 
+class RowCodec(Protocol):
+    """What turns the cells of rows into codes, each row by itself."""
+
+    @property
+    def input_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def domain(self) -> Mapping[str, int]: ...
+
+    def encode(self, cells: Mapping[str, Array], *, decimal: str = ".") -> dict[str, Codes]: ...
+
+
 def open_source(data: Any) -> Source:
-    """Look at the header of a CSV file, a Parquet file, a table of a database or a frame; no row is read.
+    """Look at the header of a file, a table of a database or a frame; no row is read.
 
     A path is a text or a path object, a table of a database an address; anything else must be a frame that narwhals
     understands.
@@ -43,15 +55,7 @@ def open_source(data: Any) -> Source:
         return data.source
     if (address := data if isinstance(data, TableAddress) else parse_address(data)) is not None:
         return open_database(address)
-    if not isinstance(data, str | os.PathLike):
-        return FrameSource(data)
-    path = Path(data)
-    start = _first_bytes(path)
-    if start == PARQUET:
-        return ParquetSource(path)
-    if path.suffix.lower() in (".parquet", ".pq") and start:
-        raise DataError(f"{str(path)!r} is not a Parquet file.", hint="if it is CSV, name it .csv")
-    return CsvSource(path)
+    return open_file(Path(data)) if isinstance(data, str | os.PathLike) else FrameSource(data)
 
 
 def check_header(source: Source, schema: Schema) -> None:
@@ -84,9 +88,14 @@ def read_codes(source: Source, schema: Schema) -> dict[str, Codes]:
     return dict(read_rows(source, schema, numbers=()).codes)
 
 
-def read_counted_codes(source: Source, schema: Schema, store: CodeStore) -> CodeStore:
-    """Read all rows once into a store: the codes of `read_codes`, and for how many units each row stands if not one."""
-    codec = TableCodec(schema)
+def read_counted_codes(
+    source: Source, schema: Schema, store: CodeStore, *, codec: RowCodec | None = None
+) -> CodeStore:
+    """Read all rows once into a store: the codes of `read_codes`, and for how many units each row stands if not one.
+
+    Another `codec` gives other codes of the same rows.
+    """
+    codec = codec or TableCodec(schema)
     ids: list[Array] = []
     store.clear()
     with redact_row_errors("the data"):
@@ -159,21 +168,3 @@ def _hint(missing: list[str], source: Source, schema: Schema) -> str:
     if near:
         return f"did you mean {near!r}? Names must agree to the letter, in case and blanks too"
     return "take it out of the schema, or add it to the data"
-
-
-def _first_bytes(path: Path) -> bytes:
-    try:
-        if path.is_dir():
-            raise DataError(f"{str(path)!r} is a folder.", hint="name a CSV or Parquet file in it")
-        if path.exists() and not path.is_file():
-            raise DataError(f"{str(path)!r} is not a regular file.", hint="save the data to a file first")
-        with path.open("rb") as handle:
-            return handle.read(len(PARQUET))
-    except FileNotFoundError:
-        raise DataError(f"there is no file {str(path)!r}.", hint="check the path") from None
-    except ValueError:
-        raise DataError("the path of the data is not a path.", hint="check for stray characters") from None
-    except OSError as error:
-        raise ResourceError(
-            f"{str(path)!r} cannot be read: {error.strerror}.", hint="check its permissions"
-        ) from None

@@ -1,12 +1,12 @@
-"""Where private rows come from: a Parquet file or a frame, read batch by batch after the header."""
+"""Where private rows come from: a Parquet or Arrow file or a frame, read batch by batch after the header."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,16 +15,13 @@ from populace.core.errors import DataError
 from populace.private.read.databases.lazy_frames import sort_by_unit, stream_batches
 from populace.private.redact import redact_open_errors, redact_row_errors
 from populace.schema.codec.cell_texts import Array, has_no_text, to_texts
+from populace.schema.imports.embedded.file_metadata import FileMetadata
 
 BATCH_ROWS = 2**16
 
 
 class Source(Protocol):
     """A table whose header is known and whose rows have not been read."""
-
-    @property
-    def kind(self) -> Literal["csv", "parquet", "frame"]:
-        """What it is."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,24 +38,36 @@ class Source(Protocol):
         """Read the rows of some columns once, batch by batch."""
 
 
+class FileSource(Source, Protocol):
+    """A table in a file."""
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        """The types that the file declares for its columns; nothing where it declares none, as text files do."""
+
+    @property
+    def metadata(self) -> FileMetadata | None:
+        """The labels and missing codes that the file declares, where it is one of SPSS, Stata or SAS."""
+
+
 class ParquetSource:
     """A Parquet file."""
 
-    kind: Literal["parquet"] = "parquet"
     decimal = "."
+    metadata = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
         with redact_open_errors(str(path)):
             schema = pq.read_schema(path)
         self.names = tuple(schema.names)
-        self._types = {field.name: field.type for field in schema}
+        self.types: Mapping[str, pa.DataType] = {field.name: field.type for field in schema}
         # Repeated texts stay a dictionary on their way in.
         self._texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
 
     def without_text(self, columns: Sequence[str]) -> list[str]:
         """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
-        return [name for name in columns if has_no_text(self._types[name])]
+        return [name for name in columns if has_no_text(self.types[name])]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
@@ -67,13 +76,46 @@ class ParquetSource:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=list(columns))
 
 
+class ArrowSource:
+    """An Arrow file, which is what Feather is today, or a stream of Arrow in a file."""
+
+    decimal = "."
+    metadata = None
+
+    def __init__(self, path: Path, *, streamed: bool) -> None:
+        self._path, self._streamed = path, streamed
+        with redact_open_errors(str(path)), pa.OSFile(str(path)) as handle:
+            schema = (pa.ipc.open_stream if streamed else pa.ipc.open_file)(handle).schema
+        self.names = tuple(schema.names)
+        self.types: Mapping[str, pa.DataType] = {field.name: field.type for field in schema}
+
+    def without_text(self, columns: Sequence[str]) -> list[str]:
+        """Return those of some columns whose declared type no text, number or date can have: lists and the like."""
+        return [name for name in columns if has_no_text(self.types[name])]
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some columns once, batch by batch."""
+        with redact_row_errors(str(self._path)), pa.OSFile(str(self._path)) as handle:
+            places = [self.names.index(name) for name in columns]
+            for batch in self._read(handle):
+                chosen = pa.RecordBatch.from_arrays([batch.column(at) for at in places], names=list(columns))
+                for start in range(0, len(chosen), BATCH_ROWS):
+                    yield chosen.slice(start, BATCH_ROWS)
+
+    def _read(self, handle: Any) -> Iterator[pa.RecordBatch]:
+        if self._streamed:
+            yield from pa.ipc.open_stream(handle)
+            return
+        file = pa.ipc.open_file(handle)
+        yield from (file.get_batch(number) for number in range(file.num_record_batches))
+
+
 class FrameSource:
     """A frame of any library that narwhals speaks; the rows of a lazy one come batch by batch, each time anew.
 
     The names and the types of its columns are public, as a file's header is: whoever made the frame chose them.
     """
 
-    kind: Literal["frame"] = "frame"
     decimal = "."
 
     def __init__(
@@ -179,7 +221,7 @@ def _to_arrow(column: Any) -> Array:
     except Exception:
         # Objects may fail in any way: then each for itself.
         known: dict[Any, str | None] = {}
-        return pa.array([_cell_text(cell, known) for cell in cells], pa.string())
+        return pa.array([cell_text(cell, known) for cell in cells], pa.string())
 
 
 def _holds_objects(column: Any) -> bool:
@@ -189,7 +231,7 @@ def _holds_objects(column: Any) -> bool:
     return str(getattr(column.to_native(), "dtype", "")) == "object" or bool(column.dtype == nw.Object)
 
 
-def _cell_text(cell: Any, known: dict[Any, str | None]) -> str | None:
+def cell_text(cell: Any, known: dict[Any, str | None]) -> str | None:
     """Return the text of one Python object: what Arrow makes of it alone, or nothing."""
     try:
         if isinstance(cell, str):

@@ -38,7 +38,7 @@ MAX_LEDGER_BYTES = 2**18
 _LEDGER = re.compile(r"\..+\.[0-9a-f]{16}(-journal)?", re.DOTALL)
 _KEY = re.compile(r"\.populace-key-[0-9a-f]{16}")
 _NUMBERED = re.compile(
-    r"synthetic-[0-9]{1,3}\.(csv|parquet)|piece-[0-9]{1,9}\.(csv|parquet|toml)|vega-[0-9.]+\.js"
+    r"synthetic-[0-9]{1,3}\.(csv|parquet|sav|dta|xpt)|piece-[0-9]{1,9}\.(csv|parquet|toml)|vega-[0-9.]+\.js"
 )
 
 TOO_LITTLE_MEASURED = (

@@ -41,6 +41,8 @@ class ColumnSummary:
     cells: int
     comparison: Comparison
     bars: tuple[Bar, ...]
+    label: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +256,8 @@ def _summarize_column(
         cells=column.size,
         comparison=comparison,
         bars=make_bars(found, name, slots=slots, synthetic=synthetic, total=total),
+        label=column.label,
+        description=column.description,
     )
 
 

@@ -48,19 +48,27 @@ class OutOfDomain:
         beside = f"“{written}” itself" if written else "an empty cell"
         released = f"“{written}”" if written else "empty cells"
         share = f"{format_percent(self.share)} of the rows (± {format_percent_bound(self.margin)})"
+        label = f" ({self.column.label})" if self.column.label else ""
         return (
-            f"About {share} lie outside the domain of “{self.column.name}”: they hold {held}, or {beside}, and are "
-            f"{released} here."
+            f"About {share} lie outside the domain of “{self.column.name}”{label}: they hold {held}, or {beside}, and "
+            f"are {released} here. Likely cause: {self.cause}"
         )
 
     @property
-    def hint(self) -> str:
+    def cause(self) -> str:
         """Return where the curator may look first."""
+        if self.column.domain_learnt:
+            return "many rare values, or a budget that is small for them."
         if isinstance(self.column, TemporalColumn):
-            return 'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y"'
+            return 'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y".'
         if isinstance(self.column, RangeColumn):
-            return "are its numbers written with units, or its missing values as texts that the schema does not know?"
-        return 'are its values declared as they are written in the file? If empty cells are expected: missing = [""]'
+            return "numbers written with units, or missing values as texts that the schema does not know."
+        if self.column.labels:
+            return (
+                "labels in the file where the schema lists codes, codes of a newer codebook, or empty cells that the "
+                "schema does not declare as missing."
+            )
+        return "values written otherwise in the file, or empty cells that the schema does not declare as missing."
 
 
 def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
@@ -88,15 +96,15 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
     rows, deviation = min(
         ((float(i.counts.sum()), _standard_deviation(i, i.counts.size)) for i in items), key=lambda f: f[1]
     )
-    most_rows = rows + _laplace_quantile(tail) * deviation
+    most_rows = rows + laplace_quantile(tail) * deviation
     found = []
     for column, limit in columns:
         counted = min(_count_outside(column.variables[0], items), key=lambda each: each[1], default=None)
         if counted is None or rows <= 0:
             continue
         count, deviation = counted
-        if count - _laplace_quantile(tail) * deviation > limit * most_rows:
-            margin = min(_laplace_quantile(0.025) * deviation / rows, 1.0)
+        if count - laplace_quantile(tail) * deviation > limit * most_rows:
+            margin = min(laplace_quantile(0.025) * deviation / rows, 1.0)
             found.append(OutOfDomain(column=column, share=min(count / rows, 1.0), margin=margin))
     return tuple(found)
 
@@ -127,6 +135,6 @@ def _standard_deviation(item: Measurement, cells: int) -> float:
     return math.sqrt(float(item.variance) * cells)
 
 
-def _laplace_quantile(tail: float) -> float:
+def laplace_quantile(tail: float) -> float:
     """Return how many standard deviations Laplace noise exceeds with this probability, on one side."""
     return math.log(1 / (2 * tail)) / math.sqrt(2)

@@ -23,6 +23,7 @@ class DomainLine(TypedDict):
 
     table: NotRequired[str]
     column: str
+    label: NotRequired[str]
     kind: str
     size: int
     origin: str
@@ -55,6 +56,8 @@ def _domain_line(column: Column, *, schema: Schema, table: str | None) -> Domain
         if not sources
         else f"not read: follows from {', '.join(sources)}",
     )
+    if column.label:
+        line["label"] = column.label
     if table is not None:
         line["table"] = table
     return line

@@ -17,6 +17,7 @@ from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelectio
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.statement.domain_fit import find_out_of_domain
 from populace.release.statement.linked_statement import describe_linked_unit, list_released_columns
+from populace.release.statement.rule_fit import find_broken_rules
 from populace.release.statement.spine_fit import find_spine_mismatch
 from populace.schema.hints import quote_in_text
 from populace.schema.level_totals import describe_level_totals
@@ -90,6 +91,7 @@ class MeasuredContent:
             outside=(
                 *find_spine_mismatch(measurements),
                 *(found.text for found in find_out_of_domain(measurements)),
+                *(found.text for found in find_broken_rules(measurements)),
             ),
             levels=tuple(list_level_lines(measurements)),
         )
@@ -145,6 +147,11 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
         yield (
             "The noise of some answers is scaled to a smooth bound that is private itself. The scale is in no file; "
             "where an estimate of it is released, that was paid for."
+        )
+    if record.internal_read:
+        yield (
+            "The schema was checked against the rows, inside the house and without protection, before this run. If it "
+            "was changed because of what was seen there, that is not protected."
         )
     yield _rows_per_unit(record.unit) if schema.linked is None else describe_linked_unit(schema.linked)
     yield from answers.survey

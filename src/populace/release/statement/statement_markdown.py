@@ -149,7 +149,8 @@ def _domains(statement: Statement) -> Iterator[str]:
     alike: dict[tuple[str, str], list[str]] = {}
     for line in statement["domains"]:
         table = f" ({line['table']})" if "table" in line else ""
-        alike.setdefault((line["origin"], line["outside"]), []).append(line["column"] + table)
+        label = f" ({line['label']})" if "label" in line else ""
+        alike.setdefault((line["origin"], line["outside"]), []).append(line["column"] + label + table)
     for (origin, outside), names in alike.items():
         shown = ", ".join(_escape(name) for name in names[:MAX_NAMES])
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""

@@ -297,7 +297,7 @@ class _SyntheticContents(FolderContents):
             self.measurements.save(place)
             rewrite_unit_files(self.released, place, measurements=items, held=self.folder)
         else:
-            beside = read_intervals(self.folder)
+            beside = read_intervals(self.folder, measurements=self.measurements)
             self.measurements.save(place, beside={name: [cells] for name, cells in beside.items()})
         self.model.write_files(place)
         for names, table in zip(self.manifest.table_files, self.tables, strict=True):

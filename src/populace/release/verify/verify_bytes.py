@@ -21,7 +21,15 @@ from populace.core.untrusted_files import (
     read_text,
     refuse_parse_errors,
 )
-from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, dump_json, list_versions
+from populace.release.manifest import (
+    MANIFEST_FILE,
+    STAT_SUFFIXES,
+    STAT_WRITER,
+    Manifest,
+    digest_file,
+    dump_json,
+    list_versions,
+)
 from populace.release.statement.statement import RELEASE_FORMAT
 from populace.release.verify.checks import Inconclusive
 
@@ -103,7 +111,9 @@ def _archive_overhead(path: Path) -> int:
 
 
 def _has_one_spelling(name: str, manifest: Manifest) -> bool:
-    """Say whether populace alone decides about the bytes of a file, or Arrow of the version that is here."""
+    """Say whether populace alone decides about the bytes of a file, or a library of the version that is here."""
+    if name.startswith("synthetic") and name.endswith(STAT_SUFFIXES):
+        return manifest.versions.get(STAT_WRITER) == list_versions(Path(name).suffix)[STAT_WRITER]
     if name.startswith("synthetic"):
         return name.endswith(".csv") and manifest.versions["pyarrow"] == list_versions()["pyarrow"]
     return not name.endswith((".parquet", ".npz"))

@@ -14,6 +14,7 @@ from populace.core.errors import UsageError
 from populace.core.untrusted_files import altered_error, read_parquet
 from populace.inference.gls.count_intervals import intervals
 from populace.measurements.exact_counts import is_same_question, level_marginal
+from populace.measurements.measured_cells import cell_types
 from populace.measurements.measurements import Measurements
 from populace.methods.registry import find_method
 from populace.privacy.accounting.mechanisms import (
@@ -46,7 +47,7 @@ def check_measurements_paid(measurements: Measurements) -> str:
     noisy = [item for item in measurements.items if item.variance]
     check_plan(measurements)
     check_exact_totals(measurements)
-    measured = Counter(item.variance for item in noisy)
+    measured = Counter([*(i.variance for i in noisy), *(c.variance for c in measurements.rule_checks)])
     if measured - booked:
         raise altered_error("a measurement has noise that was not booked")
     released = measurements.released_rows
@@ -119,7 +120,7 @@ def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
 def check_intervals(folder: Path, *, measurements: Measurements) -> str:
     """Compute the intervals of a folder again; refuse others, or none, and say how many counts have one."""
     expected = intervals(measurements).columns()
-    written = read_intervals(folder)
+    written = read_intervals(folder, measurements=measurements)
     for name, tables in expected.items():
         again = np.concatenate([table.ravel() for table in tables])
         rounded = np.array_equal(written[name], written[name].round(3))
@@ -128,10 +129,10 @@ def check_intervals(folder: Path, *, measurements: Measurements) -> str:
     return f"the intervals of {len(next(iter(written.values())))} counts follow from all counts together"
 
 
-def read_intervals(folder: Path) -> dict[str, npt.NDArray[np.float64]]:
+def read_intervals(folder: Path, *, measurements: Measurements) -> dict[str, npt.NDArray[np.float64]]:
     """Return the columns beside the counts of a folder, as they are."""
-    types = {"marginal": pa.int32(), "cell": pa.int64(), "count": pa.int64()}
-    saved = read_parquet(
-        folder / "measurements.parquet", types=types | dict.fromkeys(_INTERVAL_COLUMNS, pa.float64())
-    )
+    path = folder / "measurements.parquet"
+    types = cell_types(path, labelled=measurements.labelled)
+    fixed = {name: kind for name, kind in types.items() if name in ("marginal", "cell", "count")}
+    saved = read_parquet(path, types=fixed | dict.fromkeys(_INTERVAL_COLUMNS, pa.float64()))
     return {name: saved[name].to_numpy() for name in _INTERVAL_COLUMNS}

@@ -46,7 +46,7 @@ def decode_codes(column: Column, codes: npt.NDArray[Any], *, rng: np.random.Gene
         return pc.take(_to_type(values, kind), to_arrow(codes))
     inside = codes < column.levels
     drawn = draw_values(column, np.where(inside, codes, 0), rng=rng)
-    written = _format_numbers(column, drawn) if pa.types.is_string(kind) else _to_type(drawn, kind)
+    written = format_numbers(column, drawn) if pa.types.is_string(kind) else _to_type(drawn, kind)
     if inside.all():
         return written
     outside = pc.take(_to_type(specials, kind), to_arrow(np.where(inside, 0, codes - column.levels)))
@@ -149,7 +149,7 @@ def _to_type(values: Sequence[str | int | float | None] | Numbers, kind: pa.Data
     return pa.array(values, pa.int64()).cast(width).cast(kind)
 
 
-def _format_numbers(column: Column, drawn: Numbers) -> Array:
+def format_numbers(column: Column, drawn: Numbers) -> Array:
     """Return numbers as texts, with the decimals that the column has, and moments in its format."""
     if isinstance(column, TemporalColumn):
         return format_temporal(

@@ -58,6 +58,11 @@ class TableCodec:
         return {name: Encoder(column, names_units=name in levels) for name, column in self._columns.items()}
 
     @property
+    def domain(self) -> Mapping[str, int]:
+        """The variables and their sizes."""
+        return self._schema.domain
+
+    @property
     def input_columns(self) -> tuple[str, ...]:
         """The columns that are read from a file: all that follow from no others."""
         return tuple(self._columns)

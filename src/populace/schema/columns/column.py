@@ -66,6 +66,10 @@ class Column(ABC):
     map: Mapping[Key, str] = field(default_factory=dict, hash=False)
     type: ValueType | None = None
     """The type in which a release writes the values; by default the one that suits them."""
+    label: str = ""
+    """What the column is, in a few words, for reports and codebooks."""
+    description: str = ""
+    """More about it, such as the question that was asked."""
     specials: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The texts of the codes after the domain; the empty text is an empty cell."""
     other_code: int = field(init=False, repr=False, compare=False)
@@ -174,7 +178,7 @@ class Column(ABC):
 
     def _check_texts(self) -> None:
         single = [text or "" for text in (self.name, self.other, self.universe, self.outside, self.parent)]
-        listed = [*self.missing, *self.labels.values(), *self.function_of]
+        listed = [*self.missing, *self.labels.values(), *self.function_of, self.label, self.description]
         check_texts(self.name, single + listed)
         check_texts(self.name, [part for key, value in self.map.items() for part in (*key, value)])
 

@@ -16,16 +16,24 @@ _FEW = 20
 # A column of numbers may have so many words beside them, such as N or refused.
 _MAX_WORDS = 5
 
-NAMES_ONLY = """\
-A draft: no row was read. Fill in every column from the codebook, never from the rows, or remove it: what the
-schema does not name is not read. A column is one of
+_KINDS = """\
+A column is one of
   kind = "categorical" or "ordinal", values = ["a", "b"]     (or values = "learn": costs budget)
   kind = "integer", min = 0, max = 99
   kind = "numeric", edges = [0, 10, 100]                     (or min, max and bins = "learn": costs budget)
   kind = "date", min = "1900-01-01", max = "2029-12-31", width = "month"
+"""
+NAMES_ONLY = f"""\
+A draft: no row was read. Fill in every column from the codebook, never from the rows, or remove it: what the
+schema does not name is not read. {_KINDS}\
 Add missing = ["R"] for codes such as refused, and labels, universe and outside as the codebook has them. A cell that
 is none of the values becomes empty in the release, and noise puts some there in any case; where every row has a value,
 other = "a" counts such cells as "a" instead."""
+FROM_LABELS = f"""\
+A draft from the labels of the file: no row was read. Value labels and missing codes are taken as the codebook; a value
+without a label is not in the domain until you add it. Fill in every column that is marked OPEN, from the codebook and
+never from the rows, or remove it: what the schema does not name is not read. {_KINDS}\
+A cell that is none of the values becomes empty in the release."""
 FROM_ROWS = """\
 A draft from the rows of public data: every domain below was taken from them. That is sound only because the rows
 are public already; a schema for private rows must not be made this way."""
@@ -64,9 +72,10 @@ def draft_schema(types: Mapping[str, tuple[str, str]], *, dataset: str) -> Schem
             columns[name] = {"kind": "categorical", "values": ["false", "true"]}
             notes[name] = f"declared type: {declared}"
         else:
-            todo = _BY_TYPE.get(sort, FILL_IN)
+            todo = column_todo(sort)
             notes[name] = f"declared type: {declared}; {todo}" if declared else todo
-    return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
+    table, asked = draft_table(dataset)
+    return SchemaDocument(columns=columns, table=table, notes=notes, asked=asked)
 
 
 def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> SchemaDocument:
@@ -83,11 +92,22 @@ def draft_from_rows(seen: Mapping[str, ObservedCells], *, dataset: str) -> Schem
         else f'more than {LIMITS.max_draft_values} different values; values = "learn", or remove the column: {FILL_IN}'
         for name, keys in columns.items()
     }
-    return SchemaDocument(columns=columns, table=_table(dataset), notes=notes, asked=_WHO)
+    table, asked = draft_table(dataset)
+    return SchemaDocument(columns=columns, table=table, notes=notes, asked=asked)
 
 
-def _table(dataset: str) -> dict[str, Any]:
-    return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}
+def draft_table(dataset: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the keys of a draft's `[table]`, and the questions behind them."""
+    return {"dataset": dataset, "unit": "row", "rows_per_unit": 1}, _WHO
+
+
+def column_todo(sort: str) -> str:
+    """Return what is left to fill in for a column of a sort of type.
+
+    >>> column_todo("text")
+    'kind = "categorical" with values, or values = "learn": fill in'
+    """
+    return _BY_TYPE.get(sort, FILL_IN)
 
 
 def _column(cells: ObservedCells) -> dict[str, Any]:

@@ -17,6 +17,7 @@ Keys = Mapping[str, Any]
 _WIDEST = 110
 # The order in which a person reads a column: its domain, then what lies outside it, then words.
 _ORDER = (
+    *("label", "description"),
     *("kind", "type", "values", "min", "max", "width", "edges", "bins", "top", "bottom", "split", "decimals"),
     *("function_of", "parent", "universe", "outside", "missing", "other", "origin", "labels", "map"),
 )
@@ -42,6 +43,8 @@ class SchemaDocument:
     """Comments behind keys of `[table]`."""
     remarks: tuple[str, ...] = ()
     """What whoever makes the schema should hear, and its readers need not."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where each column was declared, in words."""
 
     def text(self, *, heading: str = "") -> str:
         """Return the document as TOML, remarks as comments."""

@@ -1,0 +1,68 @@
+"""What whoever runs something must not miss, on stderr before anything is spent: from Python as from the command."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from populace.core.number_format import format_exact
+from populace.core.table_address import PushDown
+from populace.private.read.file_signatures import can_be_header, is_like_value
+from populace.private.read.rows_to_codes import columns_to_read, open_source
+from populace.schema.hints import quote_names
+from populace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from populace.api.request import RunRequest
+
+# What a column of counts is usually called.
+COUNT_NAMES = (
+    "n",
+    "count",
+    "counts",
+    "freq",
+    "frequency",
+    "number",
+    "persons",
+    "people",
+    "pop",
+    "population",
+)
+
+
+def notify(text: str) -> None:
+    """Say something on stderr; never data. Words that nobody can hear are no error."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def announce_charge(request: RunRequest, *, delta: Fraction, new_ledger: bool, new_account: bool) -> None:
+    """Name the account before it is charged, and say what is made for it: a mistyped name forgets earlier runs."""
+    account = f"{'new ' if new_account else ''}account {request.dataset!r}"
+    ledger = f"{'new ' if new_ledger else ''}ledger {request.ledger}"
+    notify(
+        f"charging {account} of {ledger}: epsilon {format_exact(request.epsilon)}, delta {format_exact(delta)}"
+    )
+
+
+def note_unread_columns(data: Any, schema: Schema) -> None:
+    """Note on stderr which columns of a table the schema does not name, from its header alone."""
+    if schema.linked is not None or isinstance(data, PushDown):
+        # Of linked tables either names columns of its own, and a table that is counted elsewhere is not opened here.
+        return
+    names, wanted = open_source(data).names, columns_to_read(schema)
+    known = {*wanted, *schema.columns}
+    more = [name for name in names if name not in known]
+    # A first line that lacks columns is refused later; it may be no header. Names like 0 or 1 are found in rows too.
+    has_header = can_be_header(names) and not all(map(is_like_value, wanted))
+    if more and set(wanted) <= set(names) and has_header:
+        notify(f"note: not in the schema, so not read and not released: {quote_names(more)}")
+        counts = [name for name in more if name.lower() in COUNT_NAMES]
+        if counts and schema.geography is not None and schema.frequency is None:
+            notify(
+                f"note: every row counts as one {schema.unit.word} (hint: if a row stands for as many as "
+                f"{counts[0]!r} says, write frequency = {counts[0]!r} under [table] of the schema)"
+            )

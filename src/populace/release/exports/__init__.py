@@ -1,0 +1,1 @@
+"""The codebook of a release in formats of others."""

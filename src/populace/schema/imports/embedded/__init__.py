@@ -1,0 +1,1 @@
+"""What SPSS, Stata and SAS files say of themselves: names, labels, missing codes and types, read without rows."""

@@ -1,0 +1,1 @@
+"""Tests of codebooks and questionnaires of others."""

@@ -1,0 +1,1 @@
+"""Tests of what data files declare of themselves."""
