@@ -26,7 +26,7 @@ from populace.core.untrusted_files import (
     refuse_parse_errors,
 )
 from populace.release.folder.hidden_folder import hidden_folder
-from populace.release.streamed_table import StreamedTable, iterate_blocks, read_whole
+from populace.release.streamed_table import StreamedTable, cut_blocks, iterate_blocks, read_whole
 from populace.sampling.row_blocks import MAX_BLOCK_ROWS, split_rows
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
