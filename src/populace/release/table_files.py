@@ -235,14 +235,15 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
 
 def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
     """Return a synthetic table of so many rows, in the types of its schema: very many are read when asked for."""
-    if rows <= MAX_BLOCK_ROWS or count_column(schema) is not None:
+    form = parse_table_format(path.suffix[1:])
+    if rows <= MAX_BLOCK_ROWS or count_column(schema) is not None or form.stat is not None:
         return read_table(path, schema=schema)
     _check_there(path)
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
     sizes = list(chain.from_iterable(split_rows(rows)))
 
     def read() -> Iterator[pa.Table]:
-        parquet = parse_table_format(path.suffix[1:]) is TableFormat.PARQUET
+        parquet = form is TableFormat.PARQUET
         parts = _read_parquet_parts(path, types) if parquet else _read_csv_parts(path, schema.columns, types)
         with refuse_parse_errors(path.name):
             yield from cut_blocks(parts, sizes)
