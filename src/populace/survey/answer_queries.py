@@ -17,7 +17,8 @@ from populace.survey.estimate_result import Estimate, Group, make_suppressed_row
 from populace.survey.imputation.missing_values import estimate_missing
 from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan, list_group_labels
-from populace.survey.queries.sum_questions import SumPlan, SumQuestion
+from populace.survey.queries.sum_plan import SumPlan
+from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
@@ -88,12 +89,13 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
         size, error = totals.size(number)
         lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * error
         if query.statistic is Statistic.QUANTILE:
-            for place, share in enumerate(query.p, start=1):
+            for place, share in enumerate(query.p):
                 own = (*group, ("p", f"{float(share):g}"))
                 if lost:
                     yield make_suppressed_row(query.name, group=own)
                 else:
-                    later = (below[0], below[place]) if below else ()
+                    each = len(below) // len(query.p)
+                    later = below[place * each : (place + 1) * each]
                     value, interval, spread, noise, slope = woodruff_quantile(
                         totals, number, float(share), later
                     )

@@ -40,7 +40,7 @@ Scales = Mapping[str, CodeSemantics]
 
 _KEYS = (
     "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
-    "replicates", "max_design_effect", "population", "sampling", "shrink",
+    "replicates", "max_design_effect", "population", "rows", "sampling", "shrink",
 )  # fmt: skip
 DESIGN_TABLES = ("design", "missing", "totals")
 _RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
@@ -76,6 +76,7 @@ def read_design_tables(document: TomlTable, *, schema: Schema) -> dict[str, Any]
         "replicates": _read_replicates(table) if "replicates" in table else None,
         "max_design_effect": table.number("max_design_effect"),
         "population": table.number("population"),
+        "rows": table.number("rows"),
         "sampling": _read_sampling(table) if "sampling" in table else None,
         "missing": {column: _read_missing(missing, column) for column in missing.items},
         "shrink": table.number("shrink") or Fraction(0),

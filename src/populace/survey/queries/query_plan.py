@@ -24,7 +24,7 @@ from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimand, ValueRange
 from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.queries.queries import Queries, Query, Statistic
-from populace.survey.queries.sum_questions import SumPlan
+from populace.survey.queries.sum_plan import SumPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +75,10 @@ class QueryPlan:
             queries=queries,
             budget=budget,
             sums=SumPlan.of(
-                design, Queries(schema=queries.schema, queries=tuple(summed)), share=share_of(summed)
+                design,
+                Queries(schema=queries.schema, queries=tuple(summed)),
+                budget=budget,
+                share=share_of(summed),
             )
             if summed
             else None,

@@ -26,9 +26,7 @@ def woodruff_quantile(totals: QueryTotals, number: int, share: float, below: Seq
     guess = abs(value - bins.straight(counts, share))
     noise = totals.noise(gradient, number)
     spread = (
-        totals.variance_below(gradient, number, below=below, share=share)
-        if below
-        else totals.spread(gradient, number)
+        totals.variance_below(gradient, number, below=below) if below else totals.spread(gradient, number)
     )
     half = half_width(spread, noise=noise)
     ends = [bins.quantile(counts, share + sign * half) for sign in (-1, 1)]

@@ -1,0 +1,145 @@
+"""All sums of some queries and the budget that each takes: settled before anything is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
+from populace.privacy.accounting.budget import Budget
+from populace.survey.design.design import Design
+from populace.survey.queries.expected_variance import expected_log_ratio
+from populace.survey.queries.queries import Queries
+from populace.survey.queries.sum_questions import SumQuestion, make_sum_question
+from populace.survey.queries.variance_way import VarianceWay, choose_variance_way, draw_contrasts, unit_noise
+from populace.survey.sums import Sum
+from populace.survey.survey_oracle import SumBatch
+
+# Shares of queries are whole numbers of this part, found in so many rounds.
+SHARE_STEPS, ALLOCATION_ROUNDS = 1024, 6
+# No query is starved, however little it gains.
+MIN_ELASTICITY = 0.15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SumPlan:
+    """All questions of some queries, and the share of the budget that each distinct sum takes.
+
+    `second_shares` has the share of what each question asks about quantiles once they are located.
+    """
+
+    questions: tuple[SumQuestion, ...]
+    shares: Mapping[Sum, Fraction]
+    second_shares: tuple[Fraction, ...] = ()
+
+    @classmethod
+    def of(
+        cls, design: Design, queries: Queries, *, budget: Budget, share: Fraction = Fraction(1)
+    ) -> SumPlan:
+        """Return the plan of queries that are answered by sums, within a share of a budget."""
+        expected = [ExpectedWidth(make_sum_question(query, design), budget) for query in queries]
+        parts = allocate_shares(expected, queries=queries, share=share)
+        questions = tuple(each.choose_way(part) for each, part in zip(expected, parts, strict=True))
+        shares: dict[Sum, Fraction] = {}
+        for asked, part in zip(questions, parts, strict=True):
+            for each, own in asked.shares():
+                shares[each] = shares.get(each, Fraction(0)) + part * own
+        for each in shares:
+            if (cells := math.prod(each.shape(design.schema.domain))) > LIMITS.max_query_sum_cells:
+                raise SchemaError(
+                    f"the {each} has {cells} cells; {LIMITS.max_query_sum_cells} is the most.",
+                    hint="ask for fewer groups, or for columns with fewer values",
+                )
+        second_shares = tuple(part * asked.second_share for asked, part in zip(questions, parts, strict=True))
+        return cls(questions=questions, shares=shares, second_shares=second_shares)
+
+    def batches(self, budget: Budget) -> list[SumBatch]:
+        """Return the sums with the noise that their shares pay for, those of equal shares together."""
+        alike: dict[Fraction, list[Sum]] = {}
+        for asked, share in self.shares.items():
+            alike.setdefault(share, []).append(asked)
+        return [(sums, budget.sum_noise(share * len(sums), sums=len(sums))) for share, sums in alike.items()]
+
+
+@dataclass(frozen=True, kw_only=False, eq=False)
+class ExpectedWidth:
+    """How wide the interval of a question may be for a share of a budget, from public quantities."""
+
+    question: SumQuestion
+    budget: Budget
+
+    @cached_property
+    def estimates(self) -> int:
+        """How many numbers it gives."""
+        asked = self.question
+        values = asked.values.levels if asked.query.values and asked.values else max(len(asked.query.p), 1)
+        return max(int(asked.possible.sum()) * values, 1)
+
+    @property
+    def power(self) -> int:
+        """How fast the variance of the noise falls with the share: by its square where noise is Laplace."""
+        return 2 if unit_noise(self.budget, Fraction(1))[1] else 1
+
+    def choose_way(self, share: Fraction) -> SumQuestion:
+        """Return the question, comparing units in the way with the least expected interval."""
+        return replace(self.question, way=self._choose(self._log_ratio(share))[0])
+
+    def elasticity(self, share: Fraction) -> float:
+        """Return by which part of a percent the interval shrinks where the share grows by one percent."""
+        ratio = self._log_ratio(share)
+        (_, below), (_, above) = self._choose(ratio - 1), self._choose(ratio + 1)
+        return self.power * math.log(below / above) / 2
+
+    def _log_ratio(self, share: Fraction) -> float:
+        noise, _ = unit_noise(self.budget, share)
+        groups = int(self.question.possible.sum())
+        return expected_log_ratio(self.question.query, self.question.design, noise=noise, groups=groups)
+
+    def _choose(self, ratio: float) -> tuple[VarianceWay, float]:
+        question, design = self.question, self.question.design
+        cells = math.prod(design.schema.domain[name] for name in design.cells)
+        by_psu = design.clustered and design.replicates is None and question.weighted
+        largest = float(np.abs(draw_contrasts(design, 1)).max()) if by_psu else 0.0
+        if not largest or cells > LIMITS.max_design_cells:
+            return question.way, math.sqrt(question.weighted + math.exp(-ratio))
+        return choose_variance_way(
+            round(2 * ratio) / 2,
+            psus=len(design.psu_list),
+            degrees=max(design.degrees or 1, 1),
+            largest=round(largest, 2),
+            pure=self.power == 2,
+            beside=question.rows_share,
+        )
+
+
+def allocate_shares(
+    expected: Sequence[ExpectedWidth], *, queries: Queries, share: Fraction
+) -> tuple[Fraction, ...]:
+    """Return the share of each query: as it says, or so that relative widths are small for as many as possible.
+
+    The sum of logarithms of all widths is least where shares are in proportion to how many numbers a query gives times
+    how much its intervals gain from a larger share.
+    """
+    given = queries.shares
+    if len(set(given)) > 1:
+        return tuple(share * part for part in given)
+    parts = list(given)
+    for _ in range(ALLOCATION_ROUNDS):
+        wanted = [
+            each.estimates * max(each.elasticity(share * part), MIN_ELASTICITY)
+            for each, part in zip(expected, parts, strict=True)
+        ]
+        whole = sum(wanted)
+        parts = [
+            (part + Fraction(round(want / whole * SHARE_STEPS) + 1, SHARE_STEPS)) / 2
+            for part, want in zip(parts, wanted, strict=True)
+        ]
+        parts = [part / sum(parts) for part in parts]
+    rounded = [Fraction(max(1, math.floor(part * SHARE_STEPS)), SHARE_STEPS) for part in parts]
+    return tuple(share * part / sum(rounded) for part in rounded)
