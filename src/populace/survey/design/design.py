@@ -22,6 +22,7 @@ from populace.survey.design.design_parts import (
     ByStratum,
     ControlTotals,
     DeclaredSampling,
+    DesignEffect,
     ItemNonresponse,
     LonelyPsu,
     MissingHandling,
@@ -69,6 +70,7 @@ class Design:
     fpc_within: ByStratum | None = None
     lonely: LonelyPsu = LonelyPsu.FAIL
     replicates: ReplicateDesign | None = None
+    design_effect: DesignEffect = DesignEffect()  # noqa: RUF009
     max_design_effect: Fraction | None = None
     population: Fraction | None = None
     rows: Fraction | None = None

@@ -18,8 +18,8 @@ _ROW_VARIANCES = {
     Statistic.RATIO: 0.05,
 }
 _OF_NUMBERS = 1 / 36
-# Where nothing else is public: a design effect, and by how much unequal weights raise the variance.
-ASSUMED_DESIGN_EFFECT, ASSUMED_WEIGHT_EFFECT = 1.5, 1.4
+# By how much unequal weights raise the variance.
+ASSUMED_WEIGHT_EFFECT = 1.4
 # Where the population is not public, rows are taken to weigh this part of the most: few designs have less.
 ASSUMED_WEIGHT_SHARE = 1 / 5
 # Where the number of rows is not public either.
@@ -50,4 +50,4 @@ def expected_log_ratio(query: Query, design: Design, *, noise: float, groups: in
     own = _ROW_VARIANCES.get(query.statistic, _OF_NUMBERS)
     spread = ASSUMED_WEIGHT_EFFECT if design.weights is not None else 1.0
     row = own * spread * expected_weight_share(design) ** 2
-    return math.log(ASSUMED_DESIGN_EFFECT * rows * row / noise)
+    return math.log(float(design.design_effect.median) * rows * row / noise)

@@ -114,6 +114,7 @@ class ExpectedWidth:
             degrees=max(design.degrees or 1, 1),
             largest=round(largest, 2),
             pure=self.power == 2,
+            deviation=round(design.design_effect.log_deviation(question.query.statistic.is_total), 2),
             beside=question.rows_share,
         )
 
@@ -123,8 +124,8 @@ def allocate_shares(
 ) -> tuple[Fraction, ...]:
     """Return the share of each query: as it says, or so that relative widths are small for as many as possible.
 
-    The sum of logarithms of all widths is least where shares are in proportion to how many numbers a query gives times
-    how much its intervals gain from a larger share.
+    The weighted sum of logarithms of widths is least where shares are in proportion to the weight of a query times how
+    much its intervals gain from a larger share. The weight is the root of how many numbers it gives.
     """
     given = queries.shares
     if len(set(given)) > 1:
@@ -132,7 +133,7 @@ def allocate_shares(
     parts = list(given)
     for _ in range(ALLOCATION_ROUNDS):
         wanted = [
-            each.estimates * max(each.elasticity(share * part), MIN_ELASTICITY)
+            math.sqrt(each.estimates) * max(each.elasticity(share * part), MIN_ELASTICITY)
             for each, part in zip(expected, parts, strict=True)
         ]
         whole = sum(wanted)

@@ -37,6 +37,8 @@ from populace.survey.variance.statistics_of_totals import ValueAndGradient
 # Of a query's budget, the part that shows how rows differ, where they are drawn and beside units.
 ROWS_SHARE = Fraction(1, 4)
 ROWS_BESIDE_UNITS_SHARE = Fraction(1, 8)
+# The part for the sums of weights and of their squares, which all queries share.
+WEIGHTS_SHARE = Fraction(1, 32)
 # The number of rows is needed to two digits, sums to more.
 ROW_COUNT_PART = Fraction(1, 8)
 # Parts of the bin that holds a quantile are rounded to so many steps: two machines then ask the same.
@@ -147,6 +149,28 @@ class SumQuestion:
                 form[tuple(place)] += times
         return form.ravel()
 
+    def expected_form(self, gradient: Floats) -> Floats:
+        """Return by how much each cell of the sum itself counts in the sum of weights times squared scores.
+
+        It is exact for values and conditions, and for numbers whose score is linear. Others are rather too large: a
+        square of a mean is never above the mean of squares.
+        """
+        if self.query.statistic not in _LINEAR or not self.splits:
+            return gradient**2
+        (split,) = self.splits
+        start, slope = gradient[0], gradient[-1] - gradient[0]
+        return start**2 * split.moment(0) + 2 * start * slope * split.moment(1) + slope**2 * split.moment(2)
+
+    @cached_property
+    def weight_squares(self) -> tuple[Sum, Sum] | None:
+        """The sums of weights and of their squares over all rows, where weights differ and units were drawn."""
+        weight, design = self.design.weight, self.design
+        if weight is None or not self.weighted or not (design.clustered or design.replicates is not None):
+            return None
+        known = tuple(sorted(design.cells))
+        each = Sum(known=known, factors=(weight,), weights=self._unit_weights(0))
+        return each, replace(each, factors=(weight, weight))
+
     @property
     def divisor(self) -> Floats:
         """By how much each cell counts in what a ratio is divided by."""
@@ -207,7 +231,9 @@ class SumQuestion:
             rows = [*squares, (self.rows, ROW_COUNT_PART)]
         of_units = self.way.units if units else Fraction(0)
         of_rows = self.rows_share if rows else Fraction(0)
-        yield self.sum, 1 - of_units - of_rows - self.second_share
+        of_weights = WEIGHTS_SHARE if self.weight_squares else Fraction(0)
+        yield self.sum, 1 - of_units - of_rows - of_weights - self.second_share
+        yield from ((each, of_weights / 2) for each in self.weight_squares or ())
         yield from ((each, of_units / len(units)) for each in units)
         whole = sum((part for _, part in rows), Fraction(0))
         yield from ((each, of_rows * part / whole) for each, part in rows)
@@ -337,17 +363,19 @@ def make_sum_question(query: Query, design: Design) -> SumQuestion:
             f"{query.place}: rows are told apart by {values.column!r} twice.",
             hint="ask for groups by other columns than the one whose values are asked for, strata and psus included",
         )
-    factors, splits, statistic = _split_numbers(query, design.schema)
+    by_units = design.clustered or design.replicates is not None
+    factors, splits, statistic = _split_numbers(query, design.schema, by_units=by_units)
     return SumQuestion(
         query=query, design=design, by=by, values=values, splits=splits, factors=factors, statistic=statistic
     )
 
 
 _DEGREES = {Statistic.VARIANCE: 2, Statistic.CORRELATION: 2}
+_LINEAR = (Statistic.MEAN, Statistic.TOTAL)
 
 
 def _split_numbers(
-    query: Query, schema: Schema
+    query: Query, schema: Schema, *, by_units: bool
 ) -> tuple[tuple[SumFactor, ...], tuple[MomentSplit, ...], Statistics]:
     """Return what is multiplied with weights, what rows are shared out by, and what becomes of the cells."""
     kind = query.statistic
@@ -364,16 +392,19 @@ def _split_numbers(
         SumFactor(column=column, low=low, high=high)
         for column, (low, high) in zip(query.numbers, spans, strict=True)
     ]
-    if kind is Statistic.TOTAL:
+    if kind is Statistic.TOTAL and not by_units:
         return tuple(numbers), (), functions.totals
-    splits = tuple(MomentSplit(of=each, degree=_DEGREES.get(kind, 1)) for each in numbers)
+    # To the second degree, cells tell how rows differ, which says what to expect of units.
+    own = 2 if by_units and kind in _LINEAR else 1
+    splits = tuple(MomentSplit(of=each, degree=_DEGREES.get(kind, own)) for each in numbers)
     lows, widths = [float(low) for low, _ in spans], [float(high - low) for low, high in spans]
     if len(splits) == 1:
-        moments = [splits[0].moment(power) * widths[0] ** power for power in range(splits[0].degree + 1)]
-        statistic = (
-            functions.variances if kind is Statistic.VARIANCE else partial(functions.means, centre=lows[0])
-        )
-        return (), splits, _of_moments(statistic, moments)
+        moments = [splits[0].moment(power) * widths[0] ** power for power in range(3)]
+        if kind is Statistic.TOTAL:
+            return (), splits, _of_moments(functions.totals, [lows[0] * moments[0] + moments[1]])
+        if kind is Statistic.VARIANCE:
+            return (), splits, _of_moments(functions.variances, moments)
+        return (), splits, _of_moments(partial(functions.means, centre=lows[0]), moments[:2])
 
     def moment(first: int, second: int) -> Floats:
         held = [split.moment(power) for split, power in zip(splits, (first, second), strict=True)]

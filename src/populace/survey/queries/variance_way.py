@@ -25,7 +25,7 @@ from populace.survey.variance.design_variance import SampledUnits
 
 # With fewer contrasts than the least, an interval rests on too few squares.
 CONTRASTS = (3, 4, 5, 6, 8, 12, 16, 24)
-UNIT_SHARES = tuple(Fraction(k, 8) for k in range(1, 6))
+UNIT_SHARES = (Fraction(1, 16), *(Fraction(k, 8) for k in range(1, 6)))
 # Weights of contrasts are whole numbers of this part.
 CONTRAST_UNIT = Fraction(1, 2**12)
 _SEED = 2026
@@ -54,12 +54,20 @@ BY_PSU = VarianceWay()
 
 @lru_cache(maxsize=1024)
 def choose_variance_way(
-    log_ratio: float, *, psus: int, degrees: int, largest: float, pure: bool, beside: Fraction = Fraction(0)
+    log_ratio: float,
+    *,
+    psus: int,
+    degrees: int,
+    largest: float,
+    pure: bool,
+    deviation: float = 1.2,
+    beside: Fraction = Fraction(0),
 ) -> tuple[VarianceWay, float]:
     """Return the way with the least expected interval, and its margin of error over the sampling deviation.
 
     `log_ratio` is ln of the sampling variance over that of the noise of an estimate that had the whole budget of its
-    query, `largest` the largest weight of a contrast, and `beside` the part of the budget that other errors take.
+    query, `largest` the largest weight of a contrast, `deviation` that of the logarithm of the sampling variance before
+    anything is asked, and `beside` the part of the budget that other errors take.
 
     >>> quiet, _ = choose_variance_way(8.0, psus=60, degrees=30, largest=1.0, pure=True)
     >>> noisy, _ = choose_variance_way(-2.0, psus=60, degrees=30, largest=1.0, pure=True)
@@ -76,7 +84,13 @@ def choose_variance_way(
             way = VarianceWay(contrasts=contrasts, units=units)
             own = psus if contrasts is None else largest**2 * contrasts**power
             bias, free = own / float(units) ** power, way.degrees(degrees)
-            spread = SamplingVariance(value=variance + bias, bias=bias, degrees=free, bias_degrees=free)
+            spread = SamplingVariance(
+                value=variance + bias,
+                bias=bias,
+                degrees=free,
+                bias_degrees=free,
+                expected=(variance, deviation),
+            )
             noise = NoiseTerms(gaussian=1 / float(left) ** power)
             found.append((half_width(spread, noise=noise), len(found), way))
     width, _, way = min(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -124,11 +125,34 @@ class QueryTotals:
         return self._bound_by_effect(found, gradient, group)
 
     def _bound_by_effect(self, found: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
-        """Return a variance between units, held to the largest design effect where one is declared."""
+        """Return a variance between units with what to expect of it, and at most, by design effects."""
+        found = replace(found, expected=self._expect_variance(gradient, group))
         effect = self.question.design.max_design_effect
         if effect is None or not self.question.squared:
             return found
         return replace(found, most=float(effect) * self._between_rows(gradient, group).draws())
+
+    def _expect_variance(self, gradient: Floats, group: int) -> tuple[float, float] | None:
+        """Return the median of a variance between units and the deviation of its logarithm, or None if noise hides it.
+
+        It is that of rows drawn directly, as the cells of the estimate and the squares of all weights tell it, times a
+        design effect.
+        """
+        question, effect = self.question, self.question.design.design_effect
+        each = max(map(float, question.design.stratum_base))
+        if question.weight_squares is not None:
+            weights, squares = (self.answers[asked] for asked in question.weight_squares)
+            whole, square = float(weights.values), float(squares.values)
+            if whole <= 4 * math.sqrt(weights.variance) or square <= 4 * math.sqrt(squares.variance):
+                return None
+            each = square / whole
+        form = question.expected_form(gradient)
+        rows = float(form @ self.totals[group])
+        unsure = self.noise(form, group).deviation
+        rows = max(rows, unsure)
+        if not rows > 0:
+            return None
+        return float(effect.median) * each * rows, effect.log_deviation(question.query.statistic.is_total)
 
     def _between_psus(
         self, asked: Sequence[Sum], gradient: Floats, group: int, *, axes: Sequence[Axis] | None = None
