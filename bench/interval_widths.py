@@ -56,7 +56,9 @@ def width(row: Estimate) -> float:
 
 def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    print(f"{datetime.now(UTC).date()}; {seeds} seeds; median width over that without privacy, by query and of all")
+    print(
+        f"{datetime.now(UTC).date()}; {seeds} seeds; median width over that without privacy, by query and of all"
+    )
     every: dict[str, list[float]] = {}
     for name, table in surveys():
         schema, design, queries = load(name)
@@ -85,7 +87,9 @@ def main() -> None:
                         found.setdefault(row.query, []).append(width(row) / plain)
                 ratios = [ratio for own in found.values() for ratio in own]
                 every.setdefault(f"δ = {delta}", []).extend(ratios)
-                print(f"{name}, ε = {epsilon}, δ = {delta}: {np.median(ratios):.2f} of {len(ratios) // seeds}")
+                print(
+                    f"{name}, ε = {epsilon}, δ = {delta}: {np.median(ratios):.2f} of {len(ratios) // seeds}"
+                )
                 for query, own in found.items():
                     print(f"    {query:42} {np.median(own):8.2f}")
                 sys.stdout.flush()

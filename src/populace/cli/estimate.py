@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +13,8 @@ from populace.cli.notes import note_account, note_weak_guarantee
 from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from populace.planning.expected_estimates import ExpectedError
     from populace.release.estimates_bundle import Estimates
+    from populace.survey.design.design import Design
 
 DESIGN = Option(
     "--design FILE",
@@ -39,7 +37,8 @@ DELTA = replace(
 OUT = replace(options.OUT, help=f"{options.OUT.help} Needed without --expect.", required=False)
 EXPECT = Option(
     "--expect ROWS",
-    "Print the expected privacy error of each query for a public number of rows. DATA is not opened, nothing is spent.",
+    "Print the expected margin of error of each query for a public number of rows, and what would narrow it. DATA is "
+    "not opened, nothing is spent.",
     options.whole,
 )
 
@@ -86,6 +85,7 @@ def estimate(
     """
     from populace.api.publish import publish_estimates
     from populace.api.request import RunRequest
+    from populace.survey.design.design import Design
 
     if expect is not None:
         print_expected(
@@ -99,11 +99,13 @@ def estimate(
     request = RunRequest.of(
         data, schema=schema, epsilon=epsilon, delta=delta, method=None, ledger=ledger, dataset=dataset
     )
+    drawn = Design.load(design, schema=request.schema)
+    note_unlisted_psus(drawn)
     with note_account(request):
         note_weak_guarantee(request.epsilon, request.delta)
         with progress() as moved:
             estimates = publish_estimates(
-                request, out, design=design, queries=queries, report=not no_report, progress=moved
+                request, out, design=drawn, queries=queries, report=not no_report, progress=moved
             )
     note_noise(estimates)
     note_population_mismatch(estimates)
@@ -114,8 +116,8 @@ def estimate(
 def print_expected(
     schema: Path, *, design: Path, queries: Path, rows: int, epsilon: str, delta: str, json: bool
 ) -> None:
-    """Write which privacy error each query will have, and what that rests on."""
-    from populace.planning.expected_estimates import assume_row_weight, predict_errors
+    """Write which intervals each query will have, what that rests on, and what would narrow them."""
+    from populace.planning.expected_estimates import advise, assume_row_weight, predict_errors
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
     from populace.schema.schema import Schema
     from populace.survey.design.design import Design
@@ -124,44 +126,49 @@ def print_expected(
     described = Schema.load(schema)
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
-    predict = partial(
-        predict_errors, schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon
+    note_unlisted_psus(drawn)
+    found, advice = (
+        tell(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
+        for tell in (predict_errors, advise)
     )
-    found = predict(delta=delta)
     weight = assume_row_weight(drawn, rows)
     if json:
-        emit_json({"rows": rows, "row_weight": weight, "expected": [asdict(each) for each in found]})
+        emit_json(
+            {
+                "rows": rows,
+                "row_weight": weight,
+                "unlisted_psus": drawn.strata_without_psus,
+                "expected": [asdict(each) for each in found],
+                "advice": [asdict(each) for each in advice],
+            }
+        )
         return
     width = max(len(each.query) for each in found)
-    emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  suppressed")
+    emit(f"{'query':{width}}  {'95 % margin':>12}  {'of the worst':>12}  {'privacy error':>13}  suppressed")
     for each in found:
-        errors = (each.privacy_error, each.worst_privacy_error)
-        shown = [f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in errors]
+        numbers = ((each.margin, 12), (each.worst_margin, 12), (each.privacy_error, 13))
+        shown = [f"{'–' if number is None else f'{number:.4g}':>{size}}" for number, size in numbers]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
-        emit(f"{each.query:{width}}  {shown[0]}  {shown[1]}  {lost}")
-    if parse_delta(delta):
-        note_pure_is_better(found, predict(delta=0))
-    weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
+        emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost}")
+    for each in advice:
+        say(f"note: margins are about {100 * each.gain:.0f} % smaller with {each.change}")
+    weighing = f", each weighing about {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from max_weight; `population` in the design tells better)"
     say(
-        f"note: for {rows} rows, spread evenly over the values of every column{weighing}. Smaller groups err more, in "
-        "proportion. Sampling errors come on top; nothing was read or spent"
+        f"note: for {rows} rows, categories even and numbers in a bell over their range{weighing}. Smaller groups err "
+        "more, in proportion. Nothing was read or spent"
     )
 
 
-def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedError]) -> None:
-    """Say so where most queries would have a smaller privacy error with delta 0, which promises more as well."""
-    shown = [
-        (one.privacy_error, other.privacy_error)
-        for one, other in zip(found, pure, strict=True)
-        if one.privacy_error is not None and other.privacy_error is not None
-    ]
-    smaller = sum(other < 0.99 * one for one, other in shown)
-    if 2 * smaller > len(shown):
+def note_unlisted_psus(design: Design) -> None:
+    """Note, before anything is spent, that PSUs which were not sampled count as empty ones."""
+    if strata := design.strata_without_psus:
+        where = f" of {len(strata)} of {len(design.strata_values)} strata" if design.strata else ""
         say(
-            f"note: with --delta 0 the privacy error of {smaller} of {len(shown)} queries would be smaller, and the "
-            "promise stronger: Gaussian noise needs many queries to be worth its delta"
+            f"note: the sampled PSUs{where} are not listed, so that every value of {design.psu!r} counts as one: "
+            f"{len(design.psu_list)} in all. If fewer were sampled, sampling errors are wrong (hint: list them in "
+            "[design.psus], from the sampling plan and never from the rows)"
         )
 
 
@@ -194,8 +201,8 @@ def note_noise(estimates: Estimates) -> None:
     if 2 * hidden > len(known):
         say(
             f"note: of {hidden} of {len(known)} estimates the sampling variance is not estimable at this epsilon, and "
-            "their intervals are conservative (hint: fewer queries or a larger epsilon; with PSUs, max_design_effect "
-            "of the design if earlier rounds showed one)"
+            "their intervals rest on what is expected of it (hint: fewer queries or a larger epsilon; with PSUs, "
+            "design_effect of the design if earlier rounds showed some; --expect tells beforehand)"
         )
     if 2 * noisy > len(known):
         say(

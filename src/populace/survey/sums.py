@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import comb, prod
 
 import numpy as np
@@ -116,7 +117,7 @@ class MomentSplit:
         return np.array([comb(k, power) / comb(self.degree, power) for k in range(self.degree + 1)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CellWeights:
     """What a row counts for: a public number for each cell of a marginal, in order; below 0 where it is subtracted.
 
@@ -131,7 +132,14 @@ class CellWeights:
         if not self.values or not self.most:
             raise UsageError(f"the weights by {self.by} are all 0.", hint="give some that are not")
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.by, self.values))
+
+    @cached_property
     def most(self) -> Fraction:
         """The greatest distance of any of them from 0."""
         return max(map(abs, self.values))

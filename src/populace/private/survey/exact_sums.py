@@ -168,8 +168,7 @@ def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts
             counts &= ~np.isnan(rows.numbers[split.of.column])
     share = np.ones(len(counts), dtype=np.float64)
     if asked.weights is not None:
-        most = asked.weights.most
-        parts = np.array([float(value / most) for value in asked.weights.values])
+        parts = np.array([float(value) for value in asked.weights.values]) / float(asked.weights.most)
         share = parts[cell_indices(asked.weights.by, codes=rows.codes, domain=schema.domain)]
     for factor in asked.factors:
         if isinstance(factor, Indicator):

@@ -121,6 +121,13 @@ class Design:
         return self.psu is not None
 
     @property
+    def strata_without_psus(self) -> tuple[str, ...]:
+        """The strata whose PSUs are not listed, so that every value of the column counts as one."""
+        if not self.clustered:
+            return ()
+        return tuple(value for value in self.strata_values if value not in self.psus)
+
+    @property
     def effect_declared(self) -> bool:
         """Whether something is declared of design effects, so that rows are compared beside units."""
         return self.max_design_effect is not None

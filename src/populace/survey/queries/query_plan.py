@@ -88,6 +88,24 @@ class QueryPlan:
             counts=counts,
         )
 
+    @classmethod
+    def narrowest(
+        cls, design: Design, queries: Queries, *, epsilon: Fraction, delta: Fraction
+    ) -> tuple[QueryPlan, Fraction]:
+        """Return the plan with the least expected widths and the δ that it uses: the one that is offered, or none.
+
+        Gaussian noise is worth its δ where many sums share a budget. With few of them, and for answers with smooth
+        noise, pure noise is smaller and promises more.
+        """
+        unit = design.schema.unit
+        offered = cls.of(design, queries, budget=Budget.of(epsilon, delta, unit=unit))
+        if not delta:
+            return offered, delta
+        imputed = any(plan.how is MissingHandling.IMPUTE for plan, _ in offered.imputations)
+        pure = cls.of(design, queries, budget=Budget.of(epsilon, Fraction(0), unit=unit))
+        widths = [0.0 if each.sums is None else each.sums.log_width for each in (pure, offered)]
+        return (pure, Fraction(0)) if imputed or widths[0] < widths[1] else (offered, delta)
+
     @property
     def fixed(self) -> bool:
         """Whether all questions are settled before the first answer.

@@ -37,6 +37,8 @@ class SumPlan:
     questions: tuple[SumQuestion, ...]
     shares: Mapping[Sum, Fraction]
     second_shares: tuple[Fraction, ...] = ()
+    log_width: float = 0.0
+    """The sum of the logarithms of expected widths, to compare plans of the same queries by."""
 
     @classmethod
     def of(
@@ -57,7 +59,12 @@ class SumPlan:
                     hint="ask for fewer groups, or for columns with fewer values",
                 )
         second_shares = tuple(part * asked.second_share for asked, part in zip(questions, parts, strict=True))
-        return cls(questions=questions, shares=shares, second_shares=second_shares)
+        return cls(
+            questions=questions,
+            shares=shares,
+            second_shares=second_shares,
+            log_width=sum(each.log_width(part) for each, part in zip(expected, parts, strict=True)),
+        )
 
     def batches(self, budget: Budget) -> list[SumBatch]:
         """Return the sums with the noise that their shares pay for, those of equal shares together."""
@@ -95,6 +102,10 @@ class ExpectedWidth:
         ratio = self._log_ratio(share)
         (_, below), (_, above) = self._choose(ratio - 1), self._choose(ratio + 1)
         return self.power * math.log(below / above) / 2
+
+    def log_width(self, share: Fraction) -> float:
+        """Return the logarithm of the expected width, over that of the sampling deviation, of all its numbers."""
+        return self.estimates * math.log(self._choose(self._log_ratio(share))[1])
 
     def _log_ratio(self, share: Fraction) -> float:
         noise, _ = unit_noise(self.budget, share)

@@ -24,8 +24,8 @@ from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVa
 from populace.survey.variance.design_variance import SampledUnits
 
 # With fewer contrasts than the least, an interval rests on too few squares.
-CONTRASTS = (3, 4, 5, 6, 8, 12, 16, 24)
-UNIT_SHARES = (Fraction(1, 16), *(Fraction(k, 8) for k in range(1, 6)))
+CONTRASTS = (3, 4, 6, 8, 12)
+UNIT_SHARES = (Fraction(1, 4), Fraction(3, 8), Fraction(1, 2), Fraction(5, 8))
 # Weights of contrasts are whole numbers of this part.
 CONTRAST_UNIT = Fraction(1, 2**12)
 _SEED = 2026
@@ -75,26 +75,23 @@ def choose_variance_way(
     (None, 3)
     """
     variance, power = math.exp(log_ratio), 2 if pure else 1
-    found: list[tuple[float, int, VarianceWay]] = []
-    for contrasts in (None, *(each for each in CONTRASTS if each < degrees)):
-        for units in UNIT_SHARES:
-            left = 1 - units - beside
-            if left <= 0:
-                continue
-            way = VarianceWay(contrasts=contrasts, units=units)
-            own = psus if contrasts is None else largest**2 * contrasts**power
-            bias, free = own / float(units) ** power, way.degrees(degrees)
-            spread = SamplingVariance(
-                value=variance + bias,
-                bias=bias,
-                degrees=free,
-                bias_degrees=free,
-                expected=(variance, deviation),
-            )
-            noise = NoiseTerms(gaussian=1 / float(left) ** power)
-            found.append((half_width(spread, noise=noise), len(found), way))
-    width, _, way = min(found)
-    return way, width / math.sqrt(variance)
+
+    def width(way: VarianceWay, expected: tuple[float, float] | None) -> float:
+        own = psus if way.contrasts is None else largest**2 * way.contrasts**power
+        bias, free = own / float(way.units) ** power, way.degrees(degrees)
+        spread = SamplingVariance(
+            value=variance + bias, bias=bias, degrees=free, bias_degrees=free, expected=expected
+        )
+        return half_width(spread, noise=NoiseTerms(gaussian=1 / float(1 - way.units - beside) ** power))
+
+    # How much is learnt about the variance decides about contrasts, not what is expected of it: that would favour
+    # the way that learns least.
+    counts = (None, *(each for each in CONTRASTS if each < degrees))
+    best = min(counts, key=lambda each: width(VarianceWay(contrasts=each, units=UNIT_SHARES[0]), None))
+    ways = [VarianceWay(contrasts=best, units=units) for units in UNIT_SHARES if units + beside < 1]
+    widths = [width(way, (variance, deviation)) for way in ways]
+    least = min(widths)
+    return ways[widths.index(least)], least / math.sqrt(variance)
 
 
 def unit_noise(budget: Budget, share: Fraction) -> tuple[float, bool]:
