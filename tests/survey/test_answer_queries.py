@@ -19,7 +19,7 @@ from populace.survey.estimate_notes import SUPPRESSED, VARIANCE_NOT_ESTIMABLE
 from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
-from populace.survey.queries.sum_questions import SumPlan
+from populace.survey.queries.sum_plan import SumPlan
 from populace.survey.survey_transcript import SurveyRecorder, SurveyReplay
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 from populace.survey.variance.public_estimates import estimate_public_rows

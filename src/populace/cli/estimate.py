@@ -99,13 +99,12 @@ def estimate(
     request = RunRequest.of(
         data, schema=schema, epsilon=epsilon, delta=delta, method=None, ledger=ledger, dataset=dataset
     )
-    drawn = Design.load(design, schema=request.schema)
-    note_unlisted_psus(drawn)
+    note_unlisted_psus(Design.load(design, schema=request.schema))
     with note_account(request):
         note_weak_guarantee(request.epsilon, request.delta)
         with progress() as moved:
             estimates = publish_estimates(
-                request, out, design=drawn, queries=queries, report=not no_report, progress=moved
+                request, out, design=design, queries=queries, report=not no_report, progress=moved
             )
     note_noise(estimates)
     note_population_mismatch(estimates)
@@ -127,10 +126,8 @@ def print_expected(
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
     note_unlisted_psus(drawn)
-    found, advice = (
-        tell(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
-        for tell in (predict_errors, advise)
-    )
+    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
+    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
     weight = assume_row_weight(drawn, rows)
     if json:
         emit_json(
@@ -139,7 +136,7 @@ def print_expected(
                 "row_weight": weight,
                 "unlisted_psus": drawn.strata_without_psus,
                 "expected": [asdict(each) for each in found],
-                "advice": [asdict(each) for each in advice],
+                "advice": [asdict(own) for own in advice],
             }
         )
         return
@@ -150,8 +147,8 @@ def print_expected(
         shown = [f"{'–' if number is None else f'{number:.4g}':>{size}}" for number, size in numbers]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost}")
-    for each in advice:
-        say(f"note: margins are about {100 * each.gain:.0f} % smaller with {each.change}")
+    for own in advice:
+        say(f"note: margins are about {100 * own.gain:.0f} % smaller with {own.change}")
     weighing = f", each weighing about {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from max_weight; `population` in the design tells better)"

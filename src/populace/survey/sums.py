@@ -16,6 +16,7 @@ import numpy as np
 
 from populace.core.array_types import Floats
 from populace.core.errors import UsageError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Marginal
 from populace.privacy.accounting.fixed_point import STEPS as STEPS
 
@@ -143,6 +144,38 @@ class CellWeights:
     def most(self) -> Fraction:
         """The greatest distance of any of them from 0."""
         return max(map(abs, self.values))
+
+
+def multiply_weights(one: CellWeights, other: CellWeights, *, domain: Domain) -> CellWeights:
+    """Return the products of two weights, by the columns of both.
+
+    >>> one, other = (CellWeights(by=Marginal((name,)), values=(Fraction(1), Fraction(3))) for name in "AB")
+    >>> [int(each) for each in multiply_weights(one, other, domain=Domain({"A": 2, "B": 2})).values]
+    [1, 3, 3, 9]
+    """
+    shared = set(one.by.clique) & set(other.by.clique)
+    if any(one.by.grouping(name) != other.by.grouping(name) for name in shared):
+        raise UsageError(
+            f"rows are weighted by {one.by} and by {other.by}, whose groups differ.",
+            hint="use other columns, or their values as they are",
+        )
+    names = tuple(dict.fromkeys([*other.by.clique, *one.by.clique]))
+    groupings = {each.column: each for each in (*one.by.groupings, *other.by.groupings)}
+    by = Marginal.with_groupings(names, groupings)
+    shape = by.shape(domain)
+    if prod(shape) > LIMITS.max_weight_cells:
+        raise UsageError(
+            f"weights by {by} have {prod(shape)} cells; {LIMITS.max_weight_cells} is the most.",
+            hint="ask for fewer groups, match by fewer columns, or number PSUs within strata, 1, 2, 3 and so on",
+        )
+    grids = []
+    for each in (one, other):
+        own = np.array(each.values, dtype=object).reshape(each.by.shape(domain))
+        order = sorted(range(own.ndim), key=[names.index(name) for name in each.by.clique].__getitem__)
+        sizes = [size if name in each.by.clique else 1 for name, size in zip(names, shape, strict=True)]
+        grids.append(own.transpose(order).reshape(sizes))
+    values = np.broadcast_to(grids[0] * grids[1], shape)
+    return CellWeights(by=by, values=tuple(values.ravel().tolist()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

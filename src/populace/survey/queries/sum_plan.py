@@ -16,9 +16,10 @@ from populace.privacy.accounting.budget import Budget
 from populace.survey.design.design import Design
 from populace.survey.queries.expected_variance import expected_log_ratio
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.sum_questions import SumQuestion, make_sum_question
+from populace.survey.queries.query_sums import make_sum_question
+from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.queries.variance_way import VarianceWay, choose_variance_way, draw_contrasts, unit_noise
-from populace.survey.sums import Sum
+from populace.survey.sums import CellWeights, Sum
 from populace.survey.survey_oracle import SumBatch
 
 # Shares of queries are whole numbers of this part, found in so many rounds.
@@ -42,12 +43,19 @@ class SumPlan:
 
     @classmethod
     def of(
-        cls, design: Design, queries: Queries, *, budget: Budget, share: Fraction = Fraction(1)
+        cls,
+        design: Design,
+        queries: Queries,
+        *,
+        budget: Budget,
+        share: Fraction = Fraction(1),
+        adjusted: CellWeights | None = None,
     ) -> SumPlan:
         """Return the plan of queries that are answered by sums, within a share of a budget."""
-        expected = [ExpectedWidth(make_sum_question(query, design), budget) for query in queries]
+        questions = [replace(make_sum_question(query, design), adjusted=adjusted) for query in queries]
+        expected = [ExpectedWidth(each, budget) for each in questions]
         parts = allocate_shares(expected, queries=queries, share=share)
-        questions = tuple(each.choose_way(part) for each, part in zip(expected, parts, strict=True))
+        questions = [each.choose_way(part) for each, part in zip(expected, parts, strict=True)]
         shares: dict[Sum, Fraction] = {}
         for asked, part in zip(questions, parts, strict=True):
             for each, own in asked.shares():
@@ -60,7 +68,7 @@ class SumPlan:
                 )
         second_shares = tuple(part * asked.second_share for asked, part in zip(questions, parts, strict=True))
         return cls(
-            questions=questions,
+            questions=tuple(questions),
             shares=shares,
             second_shares=second_shares,
             log_width=sum(each.log_width(part) for each, part in zip(expected, parts, strict=True)),

@@ -11,10 +11,10 @@ known where they lie: what that may cost is fixed as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -23,14 +23,12 @@ from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.schema.conditions.condition_parser import parse_condition
-from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
 from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.variance_way import BY_PSU, VarianceWay, draw_contrasts
-from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor
-from populace.survey.variance import statistics_of_totals as functions
+from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor, multiply_weights
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
@@ -43,6 +41,9 @@ WEIGHTS_SHARE = Fraction(1, 32)
 ROW_COUNT_PART = Fraction(1, 8)
 # Parts of the bin that holds a quantile are rounded to so many steps: two machines then ask the same.
 BIN_PARTS = 64
+
+# Statistics whose score is linear in the number of a row.
+LINEAR = (Statistic.MEAN, Statistic.TOTAL)
 
 Statistics = Callable[[Floats], ValueAndGradient]
 
@@ -63,6 +64,8 @@ class SumQuestion:
     factors: tuple[SumFactor, ...]
     statistic: Statistics
     way: VarianceWay = BY_PSU
+    adjusted: CellWeights | None = None
+    """By what weights are multiplied in cells of other columns, where they are adjusted."""
 
     @property
     def weighted(self) -> bool:
@@ -96,8 +99,8 @@ class SumQuestion:
         """The same sum by psu, or its contrasts between psus."""
         if self.way.contrasts is None:
             return (self._sum(self.psus),)
-        by = DesignUnits.all_rows().by(self.axes)
-        return tuple(replace(self.sum, by=by, weights=each) for each in self._contrasts)
+        plain = replace(self._plain(DesignUnits.whole(self.design)), by=DesignUnits.all_rows().by(self.axes))
+        return tuple(self._adjust(replace(plain, weights=each), 1) for each in self._contrasts)
 
     @cached_property
     def _contrasts(self) -> tuple[CellWeights, ...]:
@@ -155,11 +158,12 @@ class SumQuestion:
         It is exact for values and conditions, and for numbers whose score is linear. Others are rather too large: a
         square of a mean is never above the mean of squares.
         """
-        if self.query.statistic not in _LINEAR or not self.splits:
+        if self.query.statistic not in LINEAR or not self.splits:
             return gradient**2
         (split,) = self.splits
         start, slope = gradient[0], gradient[-1] - gradient[0]
-        return start**2 * split.moment(0) + 2 * start * slope * split.moment(1) + slope**2 * split.moment(2)
+        found: Floats = start**2 * split.moment(0) + 2 * start * slope * split.moment(1) + slope**2 * split.moment(2)
+        return found
 
     @cached_property
     def weight_squares(self) -> tuple[Sum, Sum] | None:
@@ -265,11 +269,16 @@ class SumQuestion:
             values[tuple(map(slice, levels))] = np.array(held, dtype=object).reshape(levels)
             below = CellWeights(by=by, values=tuple(values.ravel().tolist()))
             units = self.psus if self.way.contrasts is None else DesignUnits.all_rows()
-            asked = self._sum(units, axes=self.by)
+            asked = self._plain(units, axes=self.by)
             if self.way.contrasts is None:
-                found.append(replace(asked, weights=self._times(below, self._listed)))
+                found.append(
+                    self._adjust(
+                        replace(asked, weights=multiply_weights(below, self._listed, domain=schema.domain)), 1
+                    )
+                )
             else:
-                found += [replace(asked, weights=self._times(below, own)) for own in self._contrasts]
+                weights = [multiply_weights(below, own, domain=schema.domain) for own in self._contrasts]
+                found += [self._adjust(replace(asked, weights=each), 1) for each in weights]
         return tuple(found)
 
     @property
@@ -277,31 +286,25 @@ class SumQuestion:
         """What rows of each psu count for by the plan."""
         return self._by_psu(np.ones(len(self.psus.weights)))
 
-    def _times(self, one: CellWeights, other: CellWeights) -> CellWeights:
-        """Return the products of two weights, by the columns of both."""
-        names = tuple(dict.fromkeys([*other.by.clique, *one.by.clique]))
-        by = Marginal.with_groupings(names, {each.column: each for each in one.by.groupings})
-        domain = self.design.schema.domain
-        if math.prod(by.shape(domain)) > LIMITS.max_design_cells * BIN_PARTS:
-            raise SchemaError(
-                f"{self.query.place}: {by} has too many cells to compare psus in.",
-                hint="ask for fewer groups, or number psus within strata, 1, 2, 3 and so on",
-            )
-        grids = []
-        for each in (one, other):
-            own = np.array(each.values, dtype=object).reshape(each.by.shape(domain))
-            order = sorted(range(own.ndim), key=lambda place, each=each: names.index(each.by.clique[place]))
-            held = set(each.by.clique)
-            sizes = [size if name in held else 1 for name, size in zip(names, by.shape(domain), strict=True)]
-            grids.append(own.transpose(order).reshape(sizes))
-        values = np.broadcast_to(grids[0] * grids[1], by.shape(domain))
-        return CellWeights(by=by, values=tuple(values.ravel().tolist()))
-
     def _factors(self, power: int, *, weight: SumFactor | None = None) -> tuple[SumFactor, ...]:
         own = weight or self.design.weight
         return (*(() if own is None or not self.weighted else (own,) * power), *self.factors * power)
 
-    def _sum(
+    def _adjust(self, asked: Sum, power: int) -> Sum:
+        """Return a sum whose weights are multiplied by those of the adjusted cells, or by their squares."""
+        if self.adjusted is None or not self.weighted:
+            return asked
+        values = tuple(each**power for each in self.adjusted.values)
+        own, domain = replace(self.adjusted, values=values), self.design.schema.domain
+        return replace(
+            asked,
+            weights=own if asked.weights is None else multiply_weights(own, asked.weights, domain=domain),
+        )
+
+    def _sum(self, cells: DesignUnits, *, power: int = 1, weight: SumFactor | None = None) -> Sum:
+        return self._adjust(self._plain(cells, power=power, weight=weight), power)
+
+    def _plain(
         self,
         cells: DesignUnits,
         *,
@@ -348,85 +351,6 @@ class SumQuestion:
         for *code, stratum in zip(*psus.codes, design.stratum, strict=True):
             values[tuple(code)] = design.stratum_base[stratum] ** power
         return CellWeights(by=Marginal(design.cells), values=tuple(values.ravel().tolist()))
-
-
-def make_sum_question(query: Query, design: Design) -> SumQuestion:
-    """Return a query as a sum."""
-    by = tuple(Axis.of(design.schema, name, place=query.place) for name in query.by)
-    values = None
-    if query.values:
-        values = Axis.of(design.schema, query.column or "", place=query.place)
-    elif query.statistic is Statistic.QUANTILE:
-        values = QuantileBins.of(query, design.schema).axis
-    if values is not None and values.column in (*query.by, *design.cells):
-        raise SchemaError(
-            f"{query.place}: rows are told apart by {values.column!r} twice.",
-            hint="ask for groups by other columns than the one whose values are asked for, strata and psus included",
-        )
-    by_units = design.clustered or design.replicates is not None
-    factors, splits, statistic = _split_numbers(query, design.schema, by_units=by_units)
-    return SumQuestion(
-        query=query, design=design, by=by, values=values, splits=splits, factors=factors, statistic=statistic
-    )
-
-
-_DEGREES = {Statistic.VARIANCE: 2, Statistic.CORRELATION: 2}
-_LINEAR = (Statistic.MEAN, Statistic.TOTAL)
-
-
-def _split_numbers(
-    query: Query, schema: Schema, *, by_units: bool
-) -> tuple[tuple[SumFactor, ...], tuple[MomentSplit, ...], Statistics]:
-    """Return what is multiplied with weights, what rows are shared out by, and what becomes of the cells."""
-    kind = query.statistic
-    if kind is Statistic.PROPORTION and query.that is not None:
-        return (
-            (),
-            (MomentSplit(of=Indicator(that=query.that)),),
-            _of_moments(functions.ratios, [[0, 1], [1, 1]]),
-        )
-    if not query.numbers or kind is Statistic.QUANTILE:
-        return (), (), functions.shares if query.values else functions.totals
-    spans = [query.span(column, schema) for column in query.numbers]
-    numbers = [
-        SumFactor(column=column, low=low, high=high)
-        for column, (low, high) in zip(query.numbers, spans, strict=True)
-    ]
-    if kind is Statistic.TOTAL and not by_units:
-        return tuple(numbers), (), functions.totals
-    # To the second degree, cells tell how rows differ, which says what to expect of units.
-    own = 2 if by_units and kind in _LINEAR else 1
-    splits = tuple(MomentSplit(of=each, degree=_DEGREES.get(kind, own)) for each in numbers)
-    lows, widths = [float(low) for low, _ in spans], [float(high - low) for low, high in spans]
-    if len(splits) == 1:
-        moments = [splits[0].moment(power) * widths[0] ** power for power in range(3)]
-        if kind is Statistic.TOTAL:
-            return (), splits, _of_moments(functions.totals, [lows[0] * moments[0] + moments[1]])
-        if kind is Statistic.VARIANCE:
-            return (), splits, _of_moments(functions.variances, moments)
-        return (), splits, _of_moments(partial(functions.means, centre=lows[0]), moments[:2])
-
-    def moment(first: int, second: int) -> Floats:
-        held = [split.moment(power) for split, power in zip(splits, (first, second), strict=True)]
-        scale = widths[0] ** first * widths[1] ** second
-        return scale * np.multiply.outer(*held).ravel()
-
-    if kind is Statistic.RATIO:
-        above, below = (low * moment(0, 0) + moment(1 - turn, turn) for turn, low in enumerate(lows))
-        return (), splits, _of_moments(functions.ratios, [above, below])
-    powers = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
-    return (), splits, _of_moments(functions.correlations, [moment(*each) for each in powers])
-
-
-def _of_moments(statistic: Statistics, moments: Sequence[Sequence[float] | Floats]) -> Statistics:
-    """Return a statistic of moments as one of cells, from which moments are linear sums."""
-    matrix = np.array(moments, dtype=np.float64)
-
-    def of_cells(cells: Floats) -> ValueAndGradient:
-        found = statistic(cells @ matrix.T)
-        return ValueAndGradient(values=found.values, gradient=found.gradient @ matrix)
-
-    return of_cells
 
 
 def _parts_below(bins: QuantileBins, counts: Floats, share: float) -> Floats:

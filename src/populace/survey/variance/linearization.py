@@ -74,10 +74,11 @@ class QueryTotals:
     totals: Floats
     weights: Floats
     found: ValueAndGradient
+    unsure: float = 0.0
 
     @classmethod
-    def of(cls, question: SumQuestion, answers: Answers) -> QueryTotals:
-        """Return the totals of a query."""
+    def of(cls, question: SumQuestion, answers: Answers, *, unsure: float = 0.0) -> QueryTotals:
+        """Return the totals of a query; `unsure` is the variance of factors of weights, times what they multiply."""
         cells, answer = question.cells, answers[question.sum]
         totals = np.einsum("u,ugk->gk", cells.weights, _arrange(question, cells, answer.values))
         here = _arrange(question, cells, np.ones_like(answer.values))[:, :, 0]
@@ -89,11 +90,17 @@ class QueryTotals:
             totals=totals,
             weights=cells.weights[:, None] * here,
             found=found,
+            unsure=unsure,
         )
 
     def noise(self, gradient: Floats, group: int) -> NoiseTerms:
         """Return the privacy noise of a number with this gradient by the cells of a group."""
-        return self.answers[self.question.sum].terms(np.outer(self.weights[:, group], gradient))
+        own = self.answers[self.question.sum].terms(np.outer(self.weights[:, group], gradient))
+        if not self.unsure:
+            return own
+        # A cell's mean score is about as far from 0 as that of rows: its factor moves the sum by as much.
+        square = max(float(self.question.expected_form(gradient) @ self.totals[group]), 0.0)
+        return own + NoiseTerms(gaussian=self.unsure * square)
 
     def size(self, group: int) -> tuple[float, float]:
         """Return what a group's numbers are divided by, and the deviation of its noise."""
@@ -148,8 +155,7 @@ class QueryTotals:
             each = square / whole
         form = question.expected_form(gradient)
         rows = float(form @ self.totals[group])
-        unsure = self.noise(form, group).deviation
-        rows = max(rows, unsure)
+        rows = max(rows, self.answers[question.sum].terms(np.outer(self.weights[:, group], form)).deviation)
         if not rows > 0:
             return None
         return float(effect.median) * each * rows, effect.log_deviation(question.query.statistic.is_total)
