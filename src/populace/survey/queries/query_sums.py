@@ -68,7 +68,7 @@ def _split_numbers(
     splits = tuple(MomentSplit(of=each, degree=_DEGREES.get(kind, own)) for each in numbers)
     lows, widths = [float(low) for low, _ in spans], [float(high - low) for low, high in spans]
     if len(splits) == 1:
-        moments = [splits[0].moment(power) * widths[0] ** power for power in range(3)]
+        moments = [splits[0].moment(power) * widths[0] ** power for power in range(splits[0].degree + 1)]
         if kind is Statistic.TOTAL:
             return (), splits, _of_moments(functions.totals, [lows[0] * moments[0] + moments[1]])
         if kind is Statistic.VARIANCE:
