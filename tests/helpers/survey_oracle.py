@@ -75,7 +75,9 @@ class FakeSurvey:
             else:
                 kept = kept & rows.known(split.of.column)
                 low, high = float(split.of.low), float(split.of.high)
-                place = np.nan_to_num((np.clip(rows.numbers(split.of.column), low, high) - low) / (high - low))
+                place = np.nan_to_num(
+                    (np.clip(rows.numbers(split.of.column), low, high) - low) / (high - low)
+                )
             own = split.parts(place)
             parts = (parts[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
         found = [

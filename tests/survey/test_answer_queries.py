@@ -220,9 +220,7 @@ def test_replicate_weights_without_noise_are_those_of_the_rows() -> None:
 def test_sums_that_queries_share_are_asked_once() -> None:
     design, queries = asked("psus", QUERIES)
     twice = (queries.queries[0], replace(queries.queries[0], name="again"))
-    one, both = (
-        plan_queries(design, Queries(schema=SCHEMA, queries=own)).sums for own in (twice[:1], twice)
-    )
+    one, both = (plan_queries(design, Queries(schema=SCHEMA, queries=own)).sums for own in (twice[:1], twice))
     # Half of the budget would compare units in another way, but the estimate is one sum of both.
     own = one.questions[0].sum
     assert own in both.shares

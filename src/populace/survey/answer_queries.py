@@ -118,8 +118,7 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                 if lost:
                     yield make_suppressed_row(query.name, group=own)
                 else:
-                    each = len(below) // len(query.p)
-                    later = below[place * each : (place + 1) * each]
+                    later = below[place] if below else None
                     value, interval, spread, noise, slope = woodruff_quantile(
                         totals, number, float(share), later
                     )

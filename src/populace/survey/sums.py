@@ -153,14 +153,15 @@ def multiply_weights(one: CellWeights, other: CellWeights, *, domain: Domain) ->
     >>> [int(each) for each in multiply_weights(one, other, domain=Domain({"A": 2, "B": 2})).values]
     [1, 3, 3, 9]
     """
-    shared = set(one.by.clique) & set(other.by.clique)
-    if any(one.by.grouping(name) != other.by.grouping(name) for name in shared):
-        raise UsageError(
-            f"rows are weighted by {one.by} and by {other.by}, whose groups differ.",
-            hint="use other columns, or their values as they are",
-        )
     names = tuple(dict.fromkeys([*other.by.clique, *one.by.clique]))
-    groupings = {each.column: each for each in (*one.by.groupings, *other.by.groupings)}
+    apart = {
+        name
+        for name in set(one.by.clique) & set(other.by.clique)
+        if one.by.grouping(name) != other.by.grouping(name)
+    }
+    groupings = {
+        each.column: each for each in (*one.by.groupings, *other.by.groupings) if each.column not in apart
+    }
     by = Marginal.with_groupings(names, groupings)
     shape = by.shape(domain)
     if prod(shape) > LIMITS.max_weight_cells:
@@ -171,6 +172,10 @@ def multiply_weights(one: CellWeights, other: CellWeights, *, domain: Domain) ->
     grids = []
     for each in (one, other):
         own = np.array(each.values, dtype=object).reshape(each.by.shape(domain))
+        for axis, name in enumerate(each.by.clique):
+            # Of two groupings of one column, each code has its own product.
+            if name in apart and (grouping := each.by.grouping(name)) is not None:
+                own = own.take(grouping.lookup, axis=axis)
         order = sorted(range(own.ndim), key=[names.index(name) for name in each.by.clique].__getitem__)
         sizes = [size if name in each.by.clique else 1 for name, size in zip(names, shape, strict=True)]
         grids.append(own.transpose(order).reshape(sizes))

@@ -36,7 +36,10 @@ def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
     inside = [name for name in filled if design.handling(name) is MissingHandling.IMPUTE]
     simple = _is_simple(query) and plain and not design.totals and len(filled) == 1
     if simple and filled[0] in query.known and filled[0] not in query.grouping_columns:
-        return Route.IMPUTED, filled
+        # Groups that are no whole cells are told by weights where these are made of the same cells.
+        apart = set(query.grouping_columns) - set(design.missing[filled[0]].match)
+        if inside or not apart:
+            return Route.IMPUTED, filled
     if inside:
         raise UsageError(
             f"{query.place}: missing answers of {inside[0]!r} cannot be filled inside the barrier for it.",

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
-
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.privacy.accounting.budget import Budget
@@ -18,7 +16,7 @@ from populace.survey.queries.expected_variance import expected_log_ratio
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_sums import make_sum_question
 from populace.survey.queries.sum_questions import SumQuestion
-from populace.survey.queries.variance_way import VarianceWay, choose_variance_way, draw_contrasts, unit_noise
+from populace.survey.queries.variance_share import choose_units_share, unit_noise
 from populace.survey.sums import CellWeights, Sum
 from populace.survey.survey_oracle import SumBatch
 
@@ -55,7 +53,7 @@ class SumPlan:
         questions = [replace(make_sum_question(query, design), adjusted=adjusted) for query in queries]
         expected = [ExpectedWidth(each, budget) for each in questions]
         parts = allocate_shares(expected, queries=queries, share=share)
-        questions = [each.choose_way(part) for each, part in zip(expected, parts, strict=True)]
+        questions = [each.choose_share(part) for each, part in zip(expected, parts, strict=True)]
         shares: dict[Sum, Fraction] = {}
         for asked, part in zip(questions, parts, strict=True):
             for each, own in asked.shares():
@@ -101,9 +99,9 @@ class ExpectedWidth:
         """How fast the variance of the noise falls with the share: by its square where noise is Laplace."""
         return 2 if unit_noise(self.budget, Fraction(1))[1] else 1
 
-    def choose_way(self, share: Fraction) -> SumQuestion:
-        """Return the question, comparing units in the way with the least expected interval."""
-        return replace(self.question, way=self._choose(self._log_ratio(share))[0])
+    def choose_share(self, share: Fraction) -> SumQuestion:
+        """Return the question, with the part of its budget for units that gives the least expected interval."""
+        return replace(self.question, units_share=self._choose(self._log_ratio(share))[0])
 
     def elasticity(self, share: Fraction) -> float:
         """Return by which part of a percent the interval shrinks where the share grows by one percent."""
@@ -120,18 +118,14 @@ class ExpectedWidth:
         groups = int(self.question.possible.sum())
         return expected_log_ratio(self.question.query, self.question.design, noise=noise, groups=groups)
 
-    def _choose(self, ratio: float) -> tuple[VarianceWay, float]:
+    def _choose(self, ratio: float) -> tuple[Fraction, float]:
         question, design = self.question, self.question.design
-        cells = math.prod(design.schema.domain[name] for name in design.cells)
-        by_psu = design.clustered and design.replicates is None and question.weighted
-        largest = float(np.abs(draw_contrasts(design, 1)).max()) if by_psu else 0.0
-        if not largest or cells > LIMITS.max_design_cells:
-            return question.way, math.sqrt(question.weighted + math.exp(-ratio))
-        return choose_variance_way(
+        if not (design.clustered and design.replicates is None and question.weighted):
+            return question.units_share, math.sqrt(question.weighted + math.exp(-ratio))
+        return choose_units_share(
             round(2 * ratio) / 2,
             psus=len(design.psu_list),
             degrees=max(design.degrees or 1, 1),
-            largest=round(largest, 2),
             pure=self.power == 2,
             deviation=round(design.design_effect.log_deviation(question.query.statistic.is_total), 2),
             beside=question.rows_share,

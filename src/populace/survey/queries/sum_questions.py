@@ -2,7 +2,7 @@
 
 A query is one sum over rows, of weights that are shared out over cells: values, bins, or where a number lies in its
 range. It is asked twice. Once for all rows (or by stratum, where base weights differ or rows are drawn directly): this
-gives the estimate. Once more, for a smaller part of the budget, by psu or in contrasts of psus, or as squares by
+gives the estimate. Once more, for a smaller part of the budget, by psu, or as squares by
 stratum where rows are drawn directly: this shows how much another sample would differ. A sum that several queries need
 is asked once, for the shares of all of them. Quantiles of clustered samples are asked about by psu later, once it is
 known where they lie: what that may cost is fixed as well.
@@ -27,7 +27,7 @@ from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
 from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Query, Statistic
-from populace.survey.queries.variance_way import BY_PSU, VarianceWay, draw_contrasts
+from populace.survey.queries.variance_share import UNITS_SHARES
 from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor, multiply_weights
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
@@ -52,8 +52,8 @@ Statistics = Callable[[Floats], ValueAndGradient]
 class SumQuestion:
     """A query as one sum: the cells that rows are shared out over, by groups, and how these become the statistic.
 
-    Cells are the values or bins of a column (`values`), or those of `splits`, or a single one. `way` says how units of
-    the design are compared.
+    Cells are the values or bins of a column (`values`), or those of `splits`, or a single one. `units_share` is what
+    part of its budget shows how units of the design differ.
     """
 
     query: Query
@@ -63,7 +63,7 @@ class SumQuestion:
     splits: tuple[MomentSplit, ...]
     factors: tuple[SumFactor, ...]
     statistic: Statistics
-    way: VarianceWay = BY_PSU
+    units_share: Fraction = UNITS_SHARES[-2]
     adjusted: CellWeights | None = None
     """By what weights are multiplied in cells of other columns, where they are adjusted."""
 
@@ -95,26 +95,9 @@ class SumQuestion:
         return DesignUnits.psus(self.design)
 
     @cached_property
-    def psu_sums(self) -> tuple[Sum, ...]:
-        """The same sum by psu, or its contrasts between psus."""
-        if self.way.contrasts is None:
-            return (self._sum(self.psus),)
-        plain = replace(self._plain(DesignUnits.whole(self.design)), by=DesignUnits.all_rows().by(self.axes))
-        return tuple(self._adjust(replace(plain, weights=each), 1) for each in self._contrasts)
-
-    @cached_property
-    def _contrasts(self) -> tuple[CellWeights, ...]:
-        """What rows of each psu count for in each contrast: 0 where it is not listed."""
-        design = self.design
-        return tuple(self._by_psu(own) for own in draw_contrasts(design, self.way.contrasts or 0))
-
-    def _by_psu(self, weights: Floats) -> CellWeights:
-        design, psus = self.design, self.psus
-        values = np.full([design.schema.domain[name] for name in design.cells], Fraction(0), dtype=object)
-        base = design.stratum_base
-        for *code, stratum, own in zip(*psus.codes, design.stratum, weights.tolist(), strict=True):
-            values[tuple(code)] = base[stratum] * Fraction(own)
-        return CellWeights(by=Marginal(design.cells), values=tuple(values.ravel().tolist()))
+    def psu_sum(self) -> Sum:
+        """The same sum by psu."""
+        return self._sum(self.psus)
 
     @property
     def asked_twice(self) -> bool:
@@ -158,11 +141,13 @@ class SumQuestion:
         It is exact for values and conditions, and for numbers whose score is linear. Others are rather too large: a
         square of a mean is never above the mean of squares.
         """
-        if self.query.statistic not in LINEAR or not self.splits:
+        if self.query.statistic not in LINEAR or not self.splits or self.splits[0].degree < 2:
             return gradient**2
         (split,) = self.splits
         start, slope = gradient[0], gradient[-1] - gradient[0]
-        found: Floats = start**2 * split.moment(0) + 2 * start * slope * split.moment(1) + slope**2 * split.moment(2)
+        found: Floats = (
+            start**2 * split.moment(0) + 2 * start * slope * split.moment(1) + slope**2 * split.moment(2)
+        )
         return found
 
     @cached_property
@@ -229,11 +214,11 @@ class SumQuestion:
         if self.weighted and self.design.replicates is not None:
             units = list(self.replicate_sums)
         elif self.weighted and self.design.clustered and not self.asked_twice:
-            units = list(self.psu_sums)
+            units = [self.psu_sum]
         if self.squared:
             squares = [(self.squares, Fraction(1))] if self.squares != self.sum else []
             rows = [*squares, (self.rows, ROW_COUNT_PART)]
-        of_units = self.way.units if units else Fraction(0)
+        of_units = self.units_share if units else Fraction(0)
         of_rows = self.rows_share if rows else Fraction(0)
         of_weights = WEIGHTS_SHARE if self.weight_squares else Fraction(0)
         yield self.sum, 1 - of_units - of_rows - of_weights - self.second_share
@@ -251,10 +236,10 @@ class SumQuestion:
     @property
     def second_share(self) -> Fraction:
         """The part of the query's own budget for what is asked once quantiles are located."""
-        return self.way.units if self.asked_twice else Fraction(0)
+        return self.units_share if self.asked_twice else Fraction(0)
 
     def sums_below_quantiles(self, totals: Floats) -> tuple[Sum, ...]:
-        """Return for each share the sums of rows below its quantile, less the share of all, by psu or in contrasts.
+        """Return for each share the sums of rows below its quantile, less the share of all, by psu.
 
         By bin, a psu's rows are below with the noise of all bins. Below a value that is known by then, they are one
         number. `totals` are noisy counts of the sample, groups × bins.
@@ -268,23 +253,21 @@ class SumQuestion:
             held = [Fraction(each, BIN_PARTS) - share for each in parts.astype(np.int64).ravel().tolist()]
             values[tuple(map(slice, levels))] = np.array(held, dtype=object).reshape(levels)
             below = CellWeights(by=by, values=tuple(values.ravel().tolist()))
-            units = self.psus if self.way.contrasts is None else DesignUnits.all_rows()
-            asked = self._plain(units, axes=self.by)
-            if self.way.contrasts is None:
-                found.append(
-                    self._adjust(
-                        replace(asked, weights=multiply_weights(below, self._listed, domain=schema.domain)), 1
-                    )
-                )
-            else:
-                weights = [multiply_weights(below, own, domain=schema.domain) for own in self._contrasts]
-                found += [self._adjust(replace(asked, weights=each), 1) for each in weights]
+            asked = self._plain(self.psus, axes=self.by)
+            found.append(self._adjust(replace(asked, weights=self._listed(below)), 1))
         return tuple(found)
 
     @property
-    def _listed(self) -> CellWeights:
-        """What rows of each psu count for by the plan."""
-        return self._by_psu(np.ones(len(self.psus.weights)))
+    def weights_in_sums(self) -> bool:
+        """Whether base weights of strata are in sums, and not multiplied with them afterwards."""
+        return self._unit_weights(1) is not None
+
+    def _listed(self, weights: CellWeights) -> CellWeights:
+        """Return weights times what rows of each stratum and psu count for: 0 where they are not listed."""
+        listed = self._unit_weights(1)
+        if listed is None:
+            return weights
+        return multiply_weights(weights, listed, domain=self.design.schema.domain)
 
     def _factors(self, power: int, *, weight: SumFactor | None = None) -> tuple[SumFactor, ...]:
         own = weight or self.design.weight

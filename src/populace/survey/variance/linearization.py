@@ -112,7 +112,7 @@ class QueryTotals:
         below = self.question.divisor
         return abs(float(below @ own)), self.noise(below, group).deviation
 
-    def variance_below(self, gradient: Floats, group: int, *, below: Sequence[Sum]) -> SamplingVariance:
+    def variance_below(self, gradient: Floats, group: int, *, below: Sum) -> SamplingVariance:
         """Return the sampling variance of the share of rows below a quantile, from what psus have below it."""
         size = float(self.totals[group].sum())
         found = self._between_psus(below, np.ones(1) / size, group, axes=self.question.by)
@@ -126,7 +126,7 @@ class QueryTotals:
         if question.design.replicates is not None:
             found = self._between_replicates(question.design.replicates, gradient, group)
         elif question.design.clustered:
-            found = self._between_psus(question.psu_sums, gradient, group)
+            found = self._between_psus(question.psu_sum, gradient, group)
         else:
             return self._between_rows(gradient, group)
         return self._bound_by_effect(found, gradient, group)
@@ -161,29 +161,16 @@ class QueryTotals:
         return float(effect.median) * each * rows, effect.log_deviation(question.query.statistic.is_total)
 
     def _between_psus(
-        self, asked: Sequence[Sum], gradient: Floats, group: int, *, axes: Sequence[Axis] | None = None
+        self, asked: Sum, gradient: Floats, group: int, *, axes: Sequence[Axis] | None = None
     ) -> SamplingVariance:
-        """Compare psus: from their noisy sums, or from contrasts of them, less what the noise adds."""
-        question, design = self.question, self.question.design
-        degrees = question.way.degrees(design.degrees or 1)
-        answers = [self.answers[each] for each in asked]
-        size = float(gradient @ gradient)
-        if question.way.contrasts is not None:
-            cells = DesignUnits.all_rows()
-            scores = [
-                _arrange(question, cells, each.values, axes=axes)[0, group] @ gradient for each in answers
-            ]
-            return SamplingVariance(
-                value=float(np.mean(np.square(scores))),
-                bias=float(np.mean([each.variance for each in answers])) * size,
-                degrees=degrees,
-                bias_degrees=degrees,
-            )
-        (answer,), cells, units = answers, question.psus, SampledUnits.of(design)
+        """Compare psus: from their noisy sums, less what the noise adds."""
+        question, design, answer = self.question, self.question.design, self.answers[asked]
+        cells, units, degrees = question.psus, SampledUnits.of(design), float(design.degrees or 1)
         # Below a quantile, what rows of a psu weigh is in the sum already.
-        weights = cells.weights if axes is None else np.ones_like(cells.weights)
+        counted = axes is not None and question.weights_in_sums
+        weights = np.ones_like(cells.weights) if counted else cells.weights
         sums = weights[:, None] * _arrange(question, cells, answer.values, axes=axes)[:, group]
-        noise = weights**2 * answer.variance * size
+        noise = weights**2 * answer.variance * float(gradient @ gradient)
         each = units.strata.factors[units.stratum] * noise
         return SamplingVariance(
             value=float(units.variance(sums @ gradient)),
