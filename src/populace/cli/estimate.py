@@ -41,6 +41,11 @@ EXPECT = Option(
     "not opened, nothing is spent.",
     options.whole,
 )
+LIKE = Option(
+    "--like FILE",
+    "With --expect, a public table with the same columns (an earlier round, a synthetic release) to foresee by.",
+    Path,
+)
 
 
 @command(
@@ -52,6 +57,7 @@ EXPECT = Option(
     DELTA,
     OUT,
     EXPECT,
+    LIKE,
     options.LEDGER,
     options.DATASET,
     options.NO_REPORT,
@@ -66,6 +72,7 @@ def estimate(
     delta: str,
     out: Path | None,
     expect: int | None,
+    like: Path | None,
     ledger: Path | None,
     dataset: str | None,
     no_report: bool,
@@ -89,7 +96,14 @@ def estimate(
 
     if expect is not None:
         print_expected(
-            schema, design=design, queries=queries, rows=expect, epsilon=epsilon, delta=delta, json=json
+            schema,
+            design=design,
+            queries=queries,
+            rows=expect,
+            epsilon=epsilon,
+            delta=delta,
+            like=like,
+            json=json,
         )
         return
     if out is None:
@@ -113,7 +127,15 @@ def estimate(
 
 
 def print_expected(
-    schema: Path, *, design: Path, queries: Path, rows: int, epsilon: str, delta: str, json: bool
+    schema: Path,
+    *,
+    design: Path,
+    queries: Path,
+    rows: int,
+    epsilon: str,
+    delta: str,
+    like: Path | None,
+    json: bool,
 ) -> None:
     """Write which intervals each query will have, what that rests on, and what would narrow them."""
     from populace.planning.expected_estimates import advise, assume_row_weight, predict_errors
@@ -126,8 +148,8 @@ def print_expected(
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
     note_unlisted_psus(drawn)
-    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
-    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta)
+    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
+    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
     weight = assume_row_weight(drawn, rows)
     if json:
         emit_json(
@@ -149,6 +171,9 @@ def print_expected(
         emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost}")
     for own in advice:
         say(f"note: margins are about {100 * own.gain:.0f} % smaller with {own.change}")
+    if like is not None:
+        say(f"note: for {rows} rows like those of {like}, which must be public. Nothing was spent")
+        return
     weighing = f", each weighing about {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from max_weight; `population` in the design tells better)"

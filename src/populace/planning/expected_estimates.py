@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from populace.core.marginals import Counts
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.private.dry_run import EmptyTableOracle, check_answerable
+from populace.private.private_table import PrivateTable
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.numeric_values import numeric_column_names
@@ -67,9 +69,18 @@ class ExpectedError:
 
 
 def predict_errors(
-    *, design: Design, queries: Queries, rows: int, epsilon: Number, delta: Number = 0
+    *,
+    design: Design,
+    queries: Queries,
+    rows: int,
+    epsilon: Number,
+    delta: Number = 0,
+    like: Any | None = None,
 ) -> tuple[ExpectedError, ...]:
     """Return what to expect of estimates of a sample of about so many rows; nothing private is read or spent.
+
+    `like` is a **public** table with the schema's columns, such as an earlier round or a synthetic release: rows are
+    drawn from it then, and not invented.
 
     >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 100})
     >>> queries = Queries.parse('[[query]]\\nstatistic = "mean"\\ncolumn = "AGE"', schema=schema)
@@ -86,7 +97,7 @@ def predict_errors(
     check_answerable(plan)
     runs: list[tuple[Estimate, ...]] = []
     if plan.sums is not None:
-        oracle = SimulatedSurveyOracle.of(design, rows=rows)
+        oracle = SimulatedSurveyOracle.of(design, rows=rows, like=like)
         for _ in range(DRAWN_RUNS):
             runs.append(answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget))
     return tuple(
@@ -113,10 +124,26 @@ class SimulatedSurveyOracle(EmptyTableOracle):
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, design: Design, *, rows: int) -> SimulatedSurveyOracle:
-        """Return rows as they are assumed to be."""
+    def of(cls, design: Design, *, rows: int, like: Any | None = None) -> SimulatedSurveyOracle:
+        """Return rows as they are assumed to be, or as a public table has them."""
         schema, count = design.schema, min(rows, MAX_SIMULATED_ROWS)
         rng = np.random.default_rng(_SEED)
+        if like is not None:
+            public = PrivateTable.of(like, schema=schema).survey_rows()
+            size = len(next(iter(public.codes.values())))
+            # All of them as often as they go, and some once more.
+            drawn = np.concatenate(
+                [np.tile(np.arange(size), rows // size), rng.permutation(size)[: rows % size]]
+            )
+            return cls(
+                schema=schema,
+                rows=SurveyRows(
+                    codes={name: own[drawn] for name, own in public.codes.items()},
+                    numbers={name: own[drawn] for name, own in public.numbers.items()},
+                ),
+                times=1.0,
+                rng=rng,
+            )
         # With copies of each row in its PSU, the variance of everything is that many times as large.
         alike = float(design.design_effect.median) if design.clustered else 1.0
         distinct = max(1, round(count / alike))
@@ -220,14 +247,20 @@ class Advice:
 
 
 def advise(
-    *, design: Design, queries: Queries, rows: int, epsilon: Number, delta: Number = 0
+    *,
+    design: Design,
+    queries: Queries,
+    rows: int,
+    epsilon: Number,
+    delta: Number = 0,
+    like: Any | None = None,
 ) -> tuple[Advice, ...]:
     """Return what would narrow intervals, the most helpful first; only changes of 5 % or more."""
     epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
-    now = predict_errors(design=design, queries=queries, rows=rows, epsilon=epsilon, delta=delta)
+    now = predict_errors(design=design, queries=queries, rows=rows, epsilon=epsilon, delta=delta, like=like)
 
     def gain(other: Design, asked: Queries, spent: Fraction) -> float:
-        found = predict_errors(design=other, queries=asked, rows=rows, epsilon=spent, delta=delta)
+        found = predict_errors(design=other, queries=asked, rows=rows, epsilon=spent, delta=delta, like=like)
         by_name = {each.query: each.margin for each in found}
         ratios = [
             math.log(own / each.margin) for each in now if each.margin and (own := by_name.get(each.query))
