@@ -24,9 +24,7 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     found = answer_directly(
         FakeSurvey(TABLE, schema=SCHEMA, epsilon="40", delta="1e-6"), design=design, queries=queries
     )
-    expected = predict_errors(
-        schema=SCHEMA, design=design, queries=queries, rows=TABLE.num_rows, epsilon=40, delta="1e-6"
-    )
+    expected = predict_errors(design=design, queries=queries, rows=TABLE.num_rows, epsilon=40, delta="1e-6")
     assert [each.query for each in expected] == [query.name for query in queries]
     for query, each in zip(queries, expected, strict=True):
         errors = [row.privacy_error for row in found if row.query == each.query and row.privacy_error]
@@ -39,7 +37,6 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     (counted,) = (query.name for query in queries if query.statistic == "count")
     people = sum(row.estimate for row in found if row.query == counted)
     public = predict_errors(
-        schema=SCHEMA,
         design=replace(design, population=Fraction(round(people))),
         queries=queries,
         rows=TABLE.num_rows,
@@ -54,7 +51,7 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
 
 def test_more_rows_and_more_budget_mean_smaller_errors() -> None:
     design, queries = asked("rows", '[[query]]\nstatistic = "mean"\ncolumn = "income"')
-    known = {"schema": SCHEMA, "design": design, "queries": queries}
+    known = {"design": design, "queries": queries}
     (few,), (many,), (dear,) = (
         predict_errors(**known, rows=rows, epsilon=epsilon)
         for rows, epsilon in ((20_000, 1), (2_000_000, 1), (20_000, 10))
@@ -78,7 +75,7 @@ def test_the_data_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main([*gone, "--expect", "5000"]) == 0
     said = capsys.readouterr()
     assert "mean income" in said.out
-    assert "nothing was read or spent" in said.err
+    assert "Nothing was read or spent" in said.err
     assert not ledger.exists()
     assert main(gone) == 2
     assert "--expect" in capsys.readouterr().err
