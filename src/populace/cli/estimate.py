@@ -163,10 +163,11 @@ def print_expected(
         )
         return
     width = max(len(each.query) for each in found)
-    emit(f"{'query':{width}}  {'95 % margin':>12}  {'of the worst':>12}  {'privacy error':>13}  suppressed")
+    heads = ("95 % margin", "of the worst", "privacy error", "of the worst")
+    emit(f"{'query':{width}}  {'  '.join(f'{head:>13}' for head in heads)}  suppressed")
     for each in found:
-        numbers = ((each.margin, 12), (each.worst_margin, 12), (each.privacy_error, 13))
-        shown = [f"{'–' if number is None else f'{number:.4g}':>{size}}" for number, size in numbers]
+        numbers = (each.margin, each.worst_margin, each.privacy_error, each.worst_privacy_error)
+        shown = [f"{'–' if number is None else f'{number:.4g}':>13}" for number in numbers]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
         emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost}")
     for own in advice:

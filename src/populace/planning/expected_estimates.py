@@ -43,7 +43,7 @@ from populace.survey.survey_oracle import SumBatch
 # More invented rows than these add nothing: sums are scaled up.
 MAX_SIMULATED_ROWS = 100_000
 # Numbers are taken to lie around this part of their range, and to deviate by this part of it.
-ASSUMED_PLACE, ASSUMED_DEVIATION = 0.4, 0.16
+ASSUMED_PLACE, ASSUMED_DEVIATION = 0.4, 0.2
 # The deviation of the logarithm of weights.
 ASSUMED_LOG_WEIGHT = 0.55
 # So often noise is drawn; the median is told.

@@ -21,7 +21,7 @@ _OF_NUMBERS = 1 / 36
 # By how much unequal weights raise the variance.
 ASSUMED_WEIGHT_EFFECT = 1.4
 # Where the population is not public, rows are taken to weigh this part of the most: few designs have less.
-ASSUMED_WEIGHT_SHARE = 1 / 5
+ASSUMED_WEIGHT_SHARE = 1 / 4
 # Where the number of rows is not public either.
 ASSUMED_ROWS = 5000
 
