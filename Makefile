@@ -97,6 +97,7 @@ studies: setup ## run every study of examples/studies/, the figures of the sourc
 docs: setup ## write the generated pages and pictures of docs/
 	@$(BIN)/python docs/reference/cli.py
 	@$(BIN)/python docs/reference/python.py
+	@$(BIN)/python docs/reference/combinations.py
 	@$(BIN)/python docs/images/truth.py
 	@$(BIN)/python docs/images/release.py
 	@$(BIN)/python docs/images/estimates.py

@@ -13,7 +13,7 @@ Claim: at both ε of each design intervals hold the truth 95 % ± 1.5 of the tim
 these fall short; lines that miss it have a star. Width is the mean of the intervals over the mean of exact ones.
 
 What was tuned: nothing in the method comes from these schools. The prior of a variance between units and the budget for
-psus (survey/variance/confidence_intervals.py, survey/queries/sum_questions.py) were chosen by computing the
+psus (survey/variance/confidence_intervals.py, survey/queries/variance_way.py) were chosen by computing the
 coverage of normal sums for many sizes of noise,
 and looked at on samples of districts with another seed. bench/cluster_coverage.py has other populations.
 """
@@ -37,21 +37,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from populace.api.estimate import estimate
-from populace.core.marginals import Counts, Marginal
+from populace.core.marginals import Counts
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian, mechanism_from_json
 from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
+from populace.private.private_table import PrivateTable
+from populace.private.survey.exact_sums import add_up
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_sum_plan
 from populace.survey.design.design import Design
 from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Queries
-from populace.survey.queries.sum_questions import SumPlan
-from populace.survey.sums import STEPS, Sum
+from populace.survey.queries.sum_plan import SumPlan
+from populace.survey.sums import Sum
 from populace.survey.survey_oracle import SumBatch
 from populace.survey.variance.public_estimates import estimate_public_rows
-from populace.survey.variance.sampled_rows import SampledRows
 
 SCHOOLS = Path(__file__).parents[2] / "shared/data/california-schools/apipop.parquet"
 BAND = 0.015
@@ -117,7 +118,7 @@ class Rows:
     """Answers sums as the barrier does, with noise of the same laws, drawn by NumPy."""
 
     def __init__(self, frame: pa.Table, *, schema: Schema, budget: Budget, rng: np.random.Generator) -> None:
-        self._rows = SampledRows(frame, Design(schema=schema))
+        self._rows = PrivateTable.of(frame, schema=schema).survey_rows()
         self._added: dict[Sum, Counts] = {}
         self.schema, self.budget, self._rng = schema, budget, rng
 
@@ -134,38 +135,11 @@ class Rows:
 
     def exact(self, asked: Sum) -> Counts:
         if asked not in self._added:
-            self._added[asked] = self._add(asked)
+            self._added[asked] = add_up(self._rows, asked, schema=self.schema)
         return self._added[asked]
 
-    def _add(self, asked: Sum) -> Counts:
-        rows, domain = self._rows, self.schema.domain
-        kept = rows.meets(asked.where).copy()
-        steps = np.full(len(kept), float(STEPS))
-        for name in (*asked.known, *(factor.column for factor in asked.factors)):
-            kept &= rows.known(name)
-        for name in asked.positive:
-            kept &= rows.numbers(name) > 0
-        if asked.weights is not None:
-            most = asked.weights.most
-            own = np.array([float(value / most) for value in asked.weights.values])
-            steps = steps * own[self._places(asked.weights.by)]
-        for factor in asked.factors:
-            held = np.clip(rows.numbers(factor.column), float(factor.low), float(factor.high))
-            steps = steps * (held - float(factor.centre)) / float(factor.most)
-        shape, places = asked.by.shape(domain), self._places(asked.by)
-        cells = int(np.prod(shape, dtype=np.int64))
-        found = np.bincount(places[kept], weights=np.rint(steps[kept]), minlength=cells)
-        return found.astype(np.int64).reshape(shape)
-
-    def _places(self, by: Marginal) -> Counts:
-        places = np.zeros(len(self._rows.weight), dtype=np.int64)
-        for name, size in zip(by.clique, by.shape(self.schema.domain), strict=True):
-            grouping, codes = by.grouping(name), self._rows.codes(name)
-            places = places * size + (codes if grouping is None else grouping.lookup[codes])
-        return places
-
     def _drawn(self, mechanism: Any, asked: Sum) -> Counts:
-        shape = asked.by.shape(self.schema.domain)
+        shape = asked.shape(self.schema.domain)
         if isinstance(mechanism, DiscreteGaussian):
             return np.asarray(
                 np.rint(self._rng.normal(0, float(mechanism.variance) ** 0.5, shape)), dtype=np.int64
@@ -269,7 +243,7 @@ def held_against_law(study: Study, schema: Schema, rng: np.random.Generator) -> 
             ledger=Path(folder) / "ledger.db",
             noise=ExactNoise(RehearsalEntropy(3)),
         )
-    plan = SumPlan.of(design, queries)
+    plan = SumPlan.of(design, queries, budget=found.record.budget)
     rows = Rows(sample, schema=schema, budget=found.record.budget, rng=rng)
     asked = [each for sums, _ in plan.batches(found.record.budget) for each in sums]
     squares = [
@@ -293,8 +267,8 @@ def run(
     as_exact: bool = False,
 ) -> bool:
     design, queries = Design.parse(study.design, schema=schema), Queries.parse(study.queries, schema=schema)
-    plan = SumPlan.of(design, queries)
     budgets = [Budget.of(Fraction(e), DELTA, unit=schema.unit) for e in study.epsilons]
+    plans = [SumPlan.of(design, queries, budget=budget) for budget in budgets]
     labels = ["exact", *(f"ε = {e}" for e in study.epsilons)]
     held = np.zeros((len(labels), len(truth), runs))
     width = np.zeros((len(labels), len(truth), runs))
@@ -307,7 +281,10 @@ def run(
             tuple(estimate_public_rows(sample, design=design, queries=queries))
         ]
         private = Rows(sample, schema=schema, budget=budgets[0], rng=rng)
-        rows += [answer_sum_plan(private.at(budget), plan=plan, budget=budget) for budget in budgets]
+        rows += [
+            answer_sum_plan(private.at(budget), plan=plan, budget=budget)
+            for plan, budget in zip(plans, budgets, strict=True)
+        ]
         for way, found in enumerate(rows):
             for place, row in enumerate(found):
                 if row.low is None or row.high is None:

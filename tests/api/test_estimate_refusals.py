@@ -58,10 +58,11 @@ def planned(how, *, design="", epsilon=40, delta="0"):
 
 
 @pytest.mark.parametrize("design", ['weights = "W"', 'psu = "AGE"'])
-def test_nobody_is_told_to_leave_weights_or_psus_out(design):
-    with pytest.raises(UsageError, match="cannot be filled yet in samples with weights or psus") as refused:
-        planned("model", design=design)
-    assert 'how = "ignore"' in refused.value.hint
+def test_weights_and_psus_go_with_answers_filled_after_the_barrier(design):
+    assert planned("model", design=design).adjusted
+    with pytest.raises(UsageError, match="cannot be filled inside the barrier") as refused:
+        planned("impute", design=design)
+    assert 'how = "model" under [missing.PAY]' in refused.value.hint
     assert "leave" not in refused.value.hint
 
 
@@ -90,34 +91,40 @@ def declared(column, how):
 
 
 ASKED = {
-    "where": ("PAY", 'statistic = "count"\nwhere = "PAY >= 10"', "in where or by"),
-    "by": ("PAY", 'statistic = "count"\nby = ["PAY"]', "in where or by"),
-    "its own mean": ("PAY", 'statistic = "mean"\ncolumn = "PAY"\nwhere = "PAY > 10"', "in where or by"),
-    "another mean": (
-        "PAY",
-        'statistic = "mean"\ncolumn = "OFTEN"\nwhere = "AGE < 2 and not PAY < 9"',
-        "in where",
-    ),
-    "where of a function": ("OFTEN", "statistic = 'count'\nwhere = \"EVER == 'once'\"", "in 'EVER', which"),
-    "share of a function": (
-        "OFTEN",
-        "statistic = 'proportion'\nthat = \"EVER == 'once'\"",
-        "in 'EVER', which",
-    ),
+    "where": 'statistic = "count"\nwhere = "PAY >= 10"',
+    "by": 'statistic = "count"\nby = ["PAY"]',
+    "its own mean": 'statistic = "mean"\ncolumn = "PAY"\nwhere = "PAY > 10"',
+    "another mean": 'statistic = "mean"\ncolumn = "OFTEN"\nwhere = "AGE < 2 and not PAY < 9"',
+}
+FUNCTIONS = {
+    "where": "statistic = 'count'\nwhere = \"EVER == 'once'\"",
+    "share": "statistic = 'proportion'\nthat = \"EVER == 'once'\"",
 }
 
 
-@pytest.mark.parametrize("how", ["impute", "model"])
 @pytest.mark.parametrize("name", ASKED)
+def test_conditions_on_filled_answers_go_the_way_of_adjusted_weights(name):
+    """As plain sums, who does not answer would drop out."""
+    queries = Queries.parse(f"[[query]]\n{ASKED[name]}\n", schema=SCHEMA)
+    plan = plan_queries(declared("PAY", "model"), queries)
+    assert plan.sums is None
+    assert [each.filled for each in plan.adjusted] == [("PAY",)]
+    assert not plan.fixed
+    with pytest.raises(UsageError, match="'PAY' cannot be filled inside the barrier") as refused:
+        plan_queries(declared("PAY", "impute"), queries)
+    assert 'how = "model"' in refused.value.hint
+    assert plan_queries(declared("PAY", "ignore"), queries).sums is not None
+
+
+@pytest.mark.parametrize("how", ["impute", "model"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_answers_that_would_not_be_filled_are_not_asked_for(name, how):
-    """They would go the way of plain sums, and who does not answer would drop out."""
-    column, text, about = ASKED[name]
-    queries = Queries.parse(f"[[query]]\n{text}\n", schema=SCHEMA)
-    with pytest.raises(UsageError, match=f"answers of '{column}' are not filled {about}") as refused:
-        plan_queries(declared(column, how), queries)
-    assert f'that = "{column} >= …"' in refused.value.hint
-    assert f'how = "ignore" under [missing.{column}]' in refused.value.hint
-    assert plan_queries(declared(column, "ignore"), queries).sums is not None
+    queries = Queries.parse(f"[[query]]\n{FUNCTIONS[name]}\n", schema=SCHEMA)
+    with pytest.raises(UsageError, match="answers of 'OFTEN' are not filled in 'EVER', which") as refused:
+        plan_queries(declared("OFTEN", how), queries)
+    assert "OFTEN >= …" in refused.value.hint
+    assert 'how = "ignore" under [missing.OFTEN]' in refused.value.hint
+    assert plan_queries(declared("OFTEN", "ignore"), queries).sums is not None
 
 
 @pytest.mark.parametrize("where", ["PAY is missing", "PAY is not missing and PAY >= 10", "AGE >= 2"])

@@ -19,7 +19,7 @@ from populace.survey.design.design import Design
 from populace.survey.estimate_result import Estimand, Estimate
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
-from populace.survey.sums import STEPS, Sum
+from populace.survey.sums import STEPS, Indicator, Sum
 from populace.survey.survey_oracle import SumBatch
 from populace.survey.variance.sampled_rows import SampledRows
 
@@ -46,7 +46,7 @@ class FakeSurvey:
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         return tuple(
-            self.exact(asked) + self._draw(mechanism, asked.by.shape(self._schema.domain))
+            self.exact(asked) + self._draw(mechanism, asked.shape(self._schema.domain))
             for sums, mechanism in batches
             for asked in sums
         )
@@ -66,10 +66,25 @@ class FakeSurvey:
         for factor in asked.factors:
             held = np.clip(rows.numbers(factor.column), float(factor.low), float(factor.high))
             steps = steps * (held - float(factor.centre)) / float(factor.most)
-        places, shape = self._places(asked.by), asked.by.shape(domain)
-        cells = int(np.prod(shape, dtype=np.int64))
-        found = np.bincount(places[kept], weights=np.rint(steps[kept]), minlength=cells)
-        return np.asarray(found.astype(np.int64).reshape(shape))
+        places, shape = self._places(asked.by), asked.shape(domain)
+        cells = int(np.prod(asked.by.shape(domain), dtype=np.int64))
+        parts = np.ones((len(kept), 1))
+        for split in asked.splits:
+            if isinstance(split.of, Indicator):
+                place = rows.meets(split.of.that).astype(np.float64)
+            else:
+                kept = kept & rows.known(split.of.column)
+                low, high = float(split.of.low), float(split.of.high)
+                place = np.nan_to_num(
+                    (np.clip(rows.numbers(split.of.column), low, high) - low) / (high - low)
+                )
+            own = split.parts(place)
+            parts = (parts[:, :, None] * own[:, None, :]).reshape(len(kept), -1)
+        found = [
+            np.bincount(places[kept], weights=np.rint(steps[kept] * part[kept]), minlength=cells)
+            for part in parts.T
+        ]
+        return np.asarray(np.stack(found, axis=-1).astype(np.int64).reshape(shape))
 
     def _places(self, by: Marginal) -> Counts:
         places = np.zeros(len(self._rows.weight), dtype=np.int64)

@@ -21,12 +21,8 @@ SURVEY = Path(__file__).parents[2] / "examples/survey"
 @pytest.mark.parametrize("name", ["rows", "psus"])
 def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     design, queries = asked(name)
-    found = answer_directly(
-        FakeSurvey(TABLE, schema=SCHEMA, epsilon="40", delta="1e-6"), design=design, queries=queries
-    )
-    expected = predict_errors(
-        schema=SCHEMA, design=design, queries=queries, rows=TABLE.num_rows, epsilon=40, delta="1e-6"
-    )
+    found = answer_directly(FakeSurvey(TABLE, schema=SCHEMA, epsilon="40"), design=design, queries=queries)
+    expected = predict_errors(design=design, queries=queries, rows=TABLE.num_rows, epsilon=40, delta="1e-6")
     assert [each.query for each in expected] == [query.name for query in queries]
     for query, each in zip(queries, expected, strict=True):
         errors = [row.privacy_error for row in found if row.query == each.query and row.privacy_error]
@@ -38,13 +34,16 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
             assert 0.8 < ratio < 3, each.query
     (counted,) = (query.name for query in queries if query.statistic == "count")
     people = sum(row.estimate for row in found if row.query == counted)
+    # A public population is planned by as well.
+    counted_design = replace(design, population=Fraction(round(people)))
+    found = answer_directly(
+        FakeSurvey(TABLE, schema=SCHEMA, epsilon="40"), design=counted_design, queries=queries
+    )
     public = predict_errors(
-        schema=SCHEMA,
-        design=replace(design, population=Fraction(round(people))),
+        design=counted_design,
         queries=queries,
         rows=TABLE.num_rows,
         epsilon=40,
-        delta="1e-6",
     )
     for query, each in zip(queries, public, strict=True):
         if query.statistic != "correlation":
@@ -54,7 +53,7 @@ def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
 
 def test_more_rows_and_more_budget_mean_smaller_errors() -> None:
     design, queries = asked("rows", '[[query]]\nstatistic = "mean"\ncolumn = "income"')
-    known = {"schema": SCHEMA, "design": design, "queries": queries}
+    known = {"design": design, "queries": queries}
     (few,), (many,), (dear,) = (
         predict_errors(**known, rows=rows, epsilon=epsilon)
         for rows, epsilon in ((20_000, 1), (2_000_000, 1), (20_000, 10))
@@ -66,7 +65,8 @@ def test_more_rows_and_more_budget_mean_smaller_errors() -> None:
     one, other = (
         predict_errors(**counted, rows=rows, epsilon=1)[0].worst_privacy_error for rows in (50_000, 80_000)
     )
-    assert one == pytest.approx(other, rel=0.01)
+    # Noise is drawn, and moves what a mean is divided by.
+    assert one == pytest.approx(other, rel=0.03)
     with pytest.raises(UsageError, match="0 rows"):
         predict_errors(**known, rows=0, epsilon=1)
 
@@ -78,7 +78,7 @@ def test_the_data_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main([*gone, "--expect", "5000"]) == 0
     said = capsys.readouterr()
     assert "mean income" in said.out
-    assert "nothing was read or spent" in said.err
+    assert "Nothing was read or spent" in said.err
     assert not ledger.exists()
     assert main(gone) == 2
     assert "--expect" in capsys.readouterr().err

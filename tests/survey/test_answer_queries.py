@@ -19,11 +19,10 @@ from populace.survey.estimate_notes import SUPPRESSED, VARIANCE_NOT_ESTIMABLE
 from populace.survey.estimate_result import Estimate
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
-from populace.survey.queries.sum_questions import SumPlan
 from populace.survey.survey_transcript import SurveyRecorder, SurveyReplay
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 from populace.survey.variance.public_estimates import estimate_public_rows
-from tests.helpers.survey_oracle import FakeSurvey, answer_directly
+from tests.helpers.survey_oracle import FakeSurvey, answer_directly, plan_queries
 
 SCHEMA = Schema.parse("""
 [table]
@@ -220,22 +219,24 @@ def test_replicate_weights_without_noise_are_those_of_the_rows() -> None:
 
 def test_sums_that_queries_share_are_asked_once() -> None:
     design, queries = asked("psus", QUERIES)
-    one = SumPlan.of(design, Queries(schema=SCHEMA, queries=queries.queries[:1]))
     twice = (queries.queries[0], replace(queries.queries[0], name="again"))
-    both = SumPlan.of(design, Queries(schema=SCHEMA, queries=twice))
-    assert list(one.shares) == list(both.shares)
-    assert one.shares == both.shares
-    assert sum(SumPlan.of(design, queries).shares.values()) == 1
+    one, both = (plan_queries(design, Queries(schema=SCHEMA, queries=own)).sums for own in (twice[:1], twice))
+    # Half of the budget would compare units in another way, but the estimate is one sum of both.
+    own = one.questions[0].sum
+    assert own in both.shares
+    assert both.shares[own] > Fraction(1, 3)
+    whole = plan_queries(design, queries).sums
+    assert sum(whole.shares.values()) + sum(whole.second_shares) == 1
 
 
 def test_a_larger_share_means_less_noise() -> None:
     design, queries = asked("psus")
     first, second, *_ = queries.queries
-    plain = SumPlan.of(design, Queries(schema=SCHEMA, queries=(first, second)))
-    eager = SumPlan.of(
+    plain = plan_queries(design, Queries(schema=SCHEMA, queries=(first, second))).sums
+    eager = plan_queries(
         design, Queries(schema=SCHEMA, queries=(replace(first, share=Fraction(3), name="first"), second))
-    )
-    own = plain.questions[0].sums[0]
+    ).sums
+    own = plain.questions[0].sum
     assert plain.shares[own] < eager.shares[own]
 
 
@@ -258,7 +259,7 @@ def test_the_transcript_gives_the_same_estimates_again_and_no_other() -> None:
 def test_rows_are_not_told_apart_by_one_column_twice() -> None:
     text = '[[query]]\nstatistic = "proportion"\ncolumn = "sex"\nby = ["sex"]'
     with pytest.raises(SchemaError, match="twice"):
-        SumPlan.of(*asked("rows", text))
+        plan_queries(*asked("rows", text))
 
 
 def test_an_interval_without_noise_is_that_of_t() -> None:

@@ -13,7 +13,7 @@ from populace.core.errors import SchemaError, UsageError
 from populace.core.progress import Progress, silent
 from populace.core.run_state import current_state, run_state
 from populace.core.table_address import refuse_push_down
-from populace.privacy.accounting.budget import Budget, Number
+from populace.privacy.accounting.budget import Number
 from populace.privacy.ledger.run_record import Adaptivity
 from populace.private.barrier import Barrier
 from populace.private.capacity import check_capacity
@@ -54,7 +54,8 @@ def estimate(
     `data` is a path, the address of a table in a database, or any frame that narwhals understands; `design` says how
     its rows were drawn and weighted, and `queries` what is asked: paths of TOML files, or a `Design` and `Queries`.
     Everything that can be refused from public facts is refused before the budget is reserved in the ledger, and that is
-    done before a row is read. Each estimate comes with its sampling error, its privacy error and an interval for both.
+    done before a row is read. Where pure noise gives shorter intervals, none of `delta` is used.
+    Each estimate comes with its sampling error, its privacy error and an interval for both.
     `noise` other than the operating system's is for rehearsals and stamps the estimates as not private.
     An exception after the reservation says in its notes what was booked, and holds the noisy answers, as `answers`.
 
@@ -112,12 +113,12 @@ def estimate_request(
             hint="read all of them with one schema",
         )
     check_capacity(schema, numbers=len(numeric_column_names(schema)))
-    plan = QueryPlan.of(design, queries, budget=Budget.of(request.epsilon, request.delta, unit=schema.unit))
+    plan, delta = QueryPlan.narrowest(design, queries, epsilon=request.epsilon, delta=request.delta)
     check_answerable(plan)
     table = PrivateTable.of(open_snapshot(request.data), schema=schema)
     run, source = reserve(
         request,
-        delta=request.delta,
+        delta=delta,
         plan=Adaptivity.FIXED if plan.fixed else Adaptivity.ADAPTIVE,
     )
     (progress or silent)("adding up", 0.0)

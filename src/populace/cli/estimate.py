@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +14,8 @@ from populace.core.errors import UsageError
 from populace.core.table_address import TableAddress
 
 if TYPE_CHECKING:
-    from populace.planning.expected_estimates import ExpectedError
     from populace.release.estimates_bundle import Estimates
+    from populace.survey.design.design import Design
 
 DESIGN = Option(
     "--design FILE",
@@ -40,8 +38,14 @@ DELTA = replace(
 OUT = replace(options.OUT, help=f"{options.OUT.help} Needed without --expect.", required=False)
 EXPECT = Option(
     "--expect ROWS",
-    "Print the expected privacy error of each query for a public number of rows. DATA is not opened, nothing is spent.",
+    "Print the expected margin of error of each query for a public number of rows, and what would narrow it. DATA is "
+    "not opened, nothing is spent.",
     options.whole,
+)
+LIKE = Option(
+    "--like FILE",
+    "With --expect, a public table with the same columns (an earlier round, a synthetic release) to foresee by.",
+    Path,
 )
 
 
@@ -54,6 +58,7 @@ EXPECT = Option(
     DELTA,
     OUT,
     EXPECT,
+    LIKE,
     options.LEDGER,
     options.DATASET,
     options.NO_REPORT,
@@ -68,6 +73,7 @@ def estimate(
     delta: str,
     out: Path | None,
     expect: int | None,
+    like: Path | None,
     ledger: Path | None,
     dataset: str | None,
     no_report: bool,
@@ -87,10 +93,18 @@ def estimate(
     """
     from populace.api.publish import publish_estimates
     from populace.api.request import RunRequest
+    from populace.survey.design.design import Design
 
     if expect is not None:
         print_expected(
-            schema, design=design, queries=queries, rows=expect, epsilon=epsilon, delta=delta, json=json
+            schema,
+            design=design,
+            queries=queries,
+            rows=expect,
+            epsilon=epsilon,
+            delta=delta,
+            like=like,
+            json=json,
         )
         return
     if out is None:
@@ -100,6 +114,7 @@ def estimate(
     request = RunRequest.of(
         data, schema=schema, epsilon=epsilon, delta=delta, method=None, ledger=ledger, dataset=dataset
     )
+    note_unlisted_psus(Design.load(design, schema=request.schema))
     with note_account(request):
         note_weak_guarantee(request.epsilon, request.delta)
         with progress() as moved:
@@ -113,10 +128,18 @@ def estimate(
 
 
 def print_expected(
-    schema: Path, *, design: Path, queries: Path, rows: int, epsilon: str, delta: str, json: bool
+    schema: Path,
+    *,
+    design: Path,
+    queries: Path,
+    rows: int,
+    epsilon: str,
+    delta: str,
+    like: Path | None,
+    json: bool,
 ) -> None:
-    """Write which privacy error each query will have, and what that rests on."""
-    from populace.planning.expected_estimates import assume_row_weight, predict_errors
+    """Write which intervals each query will have, what that rests on, and what would narrow them."""
+    from populace.planning.expected_estimates import advise, assume_row_weight, predict_errors
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
     from populace.schema.schema import Schema
     from populace.survey.design.design import Design
@@ -125,44 +148,51 @@ def print_expected(
     described = Schema.load(schema)
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
-    predict = partial(
-        predict_errors, schema=described, design=drawn, queries=asked, rows=rows, epsilon=epsilon
-    )
-    found = predict(delta=delta)
+    note_unlisted_psus(drawn)
+    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
+    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
     weight = assume_row_weight(drawn, rows)
     if json:
-        emit_json({"rows": rows, "row_weight": weight, "expected": [asdict(each) for each in found]})
+        emit_json(
+            {
+                "rows": rows,
+                "row_weight": weight,
+                "unlisted_psus": drawn.strata_without_psus,
+                "expected": [asdict(each) for each in found],
+                "advice": [asdict(own) for own in advice],
+            }
+        )
         return
     width = max(len(each.query) for each in found)
-    emit(f"{'query':{width}}  {'privacy error':>14}  {'of the worst':>14}  suppressed")
+    heads = ("95 % margin", "of the worst", "privacy error", "of the worst")
+    emit(f"{'query':{width}}  {'  '.join(f'{head:>13}' for head in heads)}  suppressed")
     for each in found:
-        errors = (each.privacy_error, each.worst_privacy_error)
-        shown = [f"{error:14.4g}" if error is not None else f"{'–':>14}" for error in errors]
+        numbers = (each.margin, each.worst_margin, each.privacy_error, each.worst_privacy_error)
+        shown = [f"{'–' if number is None else f'{number:.4g}':>13}" for number in numbers]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
-        emit(f"{each.query:{width}}  {shown[0]}  {shown[1]}  {lost}")
-    if parse_delta(delta):
-        note_pure_is_better(found, predict(delta=0))
-    weighing = f", each weighing {weight:g}" if drawn.weights is not None else ""
+        emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost}")
+    for own in advice:
+        say(f"note: margins are about {100 * own.gain:.0f} % smaller with {own.change}")
+    if like is not None:
+        say(f"note: for {rows} rows like those of {like}, which must be public. Nothing was spent")
+        return
+    weighing = f", each weighing about {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from max_weight; `population` in the design tells better)"
     say(
-        f"note: for {rows} rows, spread evenly over the values of every column{weighing}. Smaller groups err more, in "
-        "proportion. Sampling errors come on top; nothing was read or spent"
+        f"note: for {rows} rows, categories even and numbers in a bell over their range{weighing}. Smaller groups err "
+        "more, in proportion. Nothing was read or spent"
     )
 
 
-def note_pure_is_better(found: Sequence[ExpectedError], pure: Sequence[ExpectedError]) -> None:
-    """Say so where most queries would have a smaller privacy error with delta 0, which promises more as well."""
-    shown = [
-        (one.privacy_error, other.privacy_error)
-        for one, other in zip(found, pure, strict=True)
-        if one.privacy_error is not None and other.privacy_error is not None
-    ]
-    smaller = sum(other < 0.99 * one for one, other in shown)
-    if 2 * smaller > len(shown):
+def note_unlisted_psus(design: Design) -> None:
+    """Note, before anything is spent, that PSUs which were not sampled count as empty ones."""
+    if strata := design.strata_without_psus:
+        where = f" of {len(strata)} of {len(design.strata_values)} strata" if design.strata else ""
         say(
-            f"note: with --delta 0 the privacy error of {smaller} of {len(shown)} queries would be smaller, and the "
-            "promise stronger: Gaussian noise needs many queries to be worth its delta"
+            f"note: the sampled PSUs{where} are not listed, so that every value of {design.psu!r} counts as one: "
+            f"{len(design.psu_list)} in all. If fewer were sampled, sampling errors are wrong (hint: list them in "
+            "[design.psus], from the sampling plan and never from the rows)"
         )
 
 
@@ -195,8 +225,8 @@ def note_noise(estimates: Estimates) -> None:
     if 2 * hidden > len(known):
         say(
             f"note: of {hidden} of {len(known)} estimates the sampling variance is not estimable at this epsilon, and "
-            "their intervals are conservative (hint: fewer queries or a larger epsilon; with PSUs, max_design_effect "
-            "of the design if earlier rounds showed one)"
+            "their intervals rest on what is expected of it (hint: fewer queries or a larger epsilon; with PSUs, "
+            "design_effect of the design if earlier rounds showed some; --expect tells beforehand)"
         )
     if 2 * noisy > len(known):
         say(

@@ -133,6 +133,8 @@ class Limits:
     """Values whose shares are asked for together: each share depends on the noise of all."""
     max_query_sum_cells: int = 2**20
     """Cells of one sum: each is a noisy number."""
+    max_weight_cells: int = 2**20
+    """Cells of weights that rows are multiplied by: each is an exact number."""
     max_design_cells: int = 2**16
     """Pairs of strata and PSUs: each has a weight in every sum."""
     max_table_cells: int = 2**20

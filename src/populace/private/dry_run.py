@@ -40,7 +40,7 @@ class EmptyTableOracle:
             check_sums(sums, schema=self.schema)
             check_noise(noise)
         domain = self.schema.domain
-        return tuple(np.zeros(each.by.shape(domain), dtype=np.int64) for sums, _ in batches for each in sums)
+        return tuple(np.zeros(each.shape(domain), dtype=np.int64) for sums, _ in batches for each in sums)
 
     def smooth(self, question: SmoothQuestion, *, mechanism: SmoothNoise, lattice: Fraction) -> Fraction:
         """Return an answer about nothing."""

@@ -12,12 +12,19 @@ import numpy as np
 from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
 from populace.survey.calibration.calibrated_counts import answer_count_plan
-from populace.survey.estimate_notes import SAMPLE_ONLY, VARIANCE_NOT_ESTIMABLE
+from populace.survey.estimate_notes import (
+    CALIBRATED_WEIGHTS,
+    RESPONSE_WEIGHTS,
+    SAMPLE_ONLY,
+    VARIANCE_NOT_ESTIMABLE,
+)
 from populace.survey.estimate_result import Estimate, Group, make_suppressed_row, suppress_nonfinite
 from populace.survey.imputation.missing_values import estimate_missing
+from populace.survey.queries.adjusted_plan import AdjustedPlan
 from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan, list_group_labels
-from populace.survey.queries.sum_questions import SumPlan, SumQuestion
+from populace.survey.queries.sum_plan import SumPlan
+from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.sums import Sum
 from populace.survey.survey_oracle import SurveyOracle
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
@@ -37,6 +44,8 @@ def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, 
     found: list[Estimate] = []
     if plan.sums is not None:
         found += answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget)
+    for adjusted in plan.adjusted:
+        found += answer_adjusted_plan(oracle, plan=adjusted)
     for imputation, noise in plan.imputations:
         found += estimate_missing(oracle, imputation, noise=noise)
     if plan.counts is not None:
@@ -46,10 +55,26 @@ def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, 
     )
 
 
-def answer_sum_plan(oracle: SurveyOracle, *, plan: SumPlan, budget: Budget) -> tuple[Estimate, ...]:
+def answer_adjusted_plan(oracle: SurveyOracle, *, plan: AdjustedPlan) -> tuple[Estimate, ...]:
+    """Count the cells that weights are adjusted by, then answer queries by sums of adjusted weights."""
+    cells = plan.adjust([answer for _, answer in ask_sums(oracle, [plan.first])])
+    unsure = sum(each.people * each.unsure**2 for each in cells)
+    rows = answer_sum_plan(oracle, plan=plan.plan_sums(cells), budget=plan.budget, unsure=unsure)
+    words = [RESPONSE_WEIGHTS] * bool(plan.filled) + [CALIBRATED_WEIGHTS] * bool(plan.design.totals)
+    return tuple(
+        row
+        if row.estimate is None
+        else replace(row, note="; ".join([*words, *([row.note] if row.note else [])]))
+        for row in rows
+    )
+
+
+def answer_sum_plan(
+    oracle: SurveyOracle, *, plan: SumPlan, budget: Budget, unsure: float = 0.0
+) -> tuple[Estimate, ...]:
     """Ask all sums of a plan in one go, then who is below which quantile of clusters, and return the estimates."""
     answers = dict(ask_sums(oracle, plan.batches(budget)))
-    totals = [QueryTotals.of(question, answers) for question in plan.questions]
+    totals = [QueryTotals.of(question, answers, unsure=unsure) for question in plan.questions]
     below = {
         place: totals[place].question.sums_below_quantiles(totals[place].totals)
         for place, share in enumerate(plan.second_shares)
@@ -88,12 +113,12 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
         size, error = totals.size(number)
         lost = query.statistic in _RATIO_STATISTICS and not size > MIN_SIZE_Z * error
         if query.statistic is Statistic.QUANTILE:
-            for place, share in enumerate(query.p, start=1):
+            for place, share in enumerate(query.p):
                 own = (*group, ("p", f"{float(share):g}"))
                 if lost:
                     yield make_suppressed_row(query.name, group=own)
                 else:
-                    later = (below[0], below[place]) if below else ()
+                    later = below[place] if below else None
                     value, interval, spread, noise, slope = woodruff_quantile(
                         totals, number, float(share), later
                     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Noise decides that a subpopulation is too small; the note says no more than that.
 SUPPRESSED = "suppressed: indistinguishable from noise"
-VARIANCE_NOT_ESTIMABLE = "sampling variance not estimable at this ε; conservative bound shown"
+VARIANCE_NOT_ESTIMABLE = "sampling variance not estimable at this ε; expected size shown"
 SAMPLE_ONLY = "unweighted sample frequency: no sampling error"
 NO_ROWS = "no rows"
 # A number that totals of the design decide is as exact as they are, and nothing is spent on it.
@@ -15,6 +15,8 @@ CELL_MEANS = "missing values imputed by cell means"
 NEAREST_DONORS = "missing values imputed from the nearest donors"
 IMPUTATION_NOT_ESTIMABLE = "imputation variance not estimable on its own; included in the sampling error"
 
+RESPONSE_WEIGHTS = "respondents weighted up to all rows of their cell"
+CALIBRATED_WEIGHTS = "weights calibrated to the control totals"
 CALIBRATED_SUM = "sum of weights calibrated to the control totals"
 CALIBRATED_TABLE = "noisy table raked to the control totals"
 CALIBRATED_ROWS = "rows calibrated to the control totals before noise was added"

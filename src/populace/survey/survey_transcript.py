@@ -85,7 +85,7 @@ class SurveyReplay:
             found = np.array(answer, dtype=np.int64)
         except (TypeError, ValueError, OverflowError) as failure:
             raise _different_question() from failure
-        if found.shape != asked.by.shape(self._schema.domain):
+        if found.shape != asked.shape(self._schema.domain):
             raise _different_question()
         return found
 

@@ -25,11 +25,11 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.barrier import Barrier
 from populace.private.private_table import PrivateTable
-from populace.private.survey.exact_sums import add_up, row_contributions
+from populace.private.survey.exact_sums import add_up, row_contributions, split_contributions
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
-from populace.survey.sums import CellWeights, Indicator, Sum, SumFactor
+from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor
 
 COLUMNS = """
 [columns.SEX]
@@ -231,6 +231,48 @@ def test_a_unit_moves_a_sum_as_far_as_is_charged(tmp_path, rows, neighbours, fac
     assert booked.price == rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
 
 
+SPLITS = [
+    (MomentSplit(of=CENTRED),),
+    (MomentSplit(of=CENTRED, degree=2), MomentSplit(of=Indicator(that="SEX == '1'"))),
+    (MomentSplit(of=AGE, degree=4), MomentSplit(of=CENTRED, degree=2)),
+]
+SIGNED = CellWeights(by=Marginal(("SEX",)), values=(Fraction(-2), Fraction(1), Fraction(0), Fraction(0)))
+
+
+@pytest.mark.parametrize("splits", SPLITS, ids=str)
+@pytest.mark.parametrize("weights", [None, SIGNED], ids=["plain", "signed"])
+def test_a_split_row_moves_its_cells_no_further_than_a_whole_one(splits, weights):
+    """All neighbours of tiny tables: parts have one sign and add up to what the row adds, in every table."""
+    split, whole = (
+        Sum(by=Marginal(("SEX",)), splits=own, weights=weights, known=("INC", "AGE")) for own in (splits, ())
+    )
+    for row in [*ROWS, *POSSIBLE]:
+        parts = np.array([each[0] for each in split_contributions(read([row]), split, schema=SCHEMA)])
+        (added,) = row_contributions(read([row]), whole, schema=SCHEMA).tolist()
+        assert parts.sum() == added
+        assert np.abs(parts).sum() == abs(added) <= STEPS
+    for table in combinations_with_replacement(POSSIBLE, 2):
+        before = add_up(read(list(table)), split, schema=SCHEMA)
+        for row in POSSIBLE:
+            move = add_up(read([*table, row]), split, schema=SCHEMA) - before
+            assert np.abs(move).sum() <= STEPS
+            assert int((move.astype(object) ** 2).sum()) <= STEPS**2
+
+
+def test_cells_of_a_split_hold_the_moments():
+    rows = read([("1", "20", "-40"), ("2", "30", "350"), ("2", "50", "500")])
+    split = MomentSplit(of=INC, degree=2)
+    cells = add_up(rows, Sum(splits=(split,)), schema=SCHEMA) / STEPS
+    places = np.array([0.1, 0.75, 1.0])
+    for power in range(3):
+        assert cells @ split.moment(power) == pytest.approx((places**power).sum(), abs=1e-6)
+
+
+def test_rows_without_the_number_of_a_split_do_not_count():
+    sum_ = Sum(splits=(MomentSplit(of=INC),))
+    assert add_up(read([("2", "40", "-999"), ("1", "14", "300")]), sum_, schema=SCHEMA).tolist() == [0, 0]
+
+
 def test_only_the_rows_that_a_unit_keeps_are_added_up():
     schema = Schema(columns=SCHEMA.columns, unit=PrivacyUnit(name="person", rows=2, id="who"))
     held = frame(ROWS[:2] * 3).append_column("who", pa.array(["a", "a", "a", "b", "", "b"]))
@@ -256,7 +298,8 @@ def test_sums_carry_the_noise_that_was_charged(tmp_path, mechanism):
     whole = frame(ROWS).append_column("PLACE", pa.array(["7"] * len(ROWS)))
     delta = "1e-6" if isinstance(mechanism, DiscreteGaussian) else "0"
     barrier, spends = workspace(tmp_path, PrivateTable.of(whole, schema=WIDE), schema=WIDE, delta=delta)
-    sums = [Sum(by=Marginal(("PLACE",))), Sum(by=Marginal(("PLACE",)), factors=(INC,))]
+    places = Marginal(("PLACE",))
+    sums = [Sum(by=places), Sum(by=places, splits=(MomentSplit(of=INC),))]
     found = asked(barrier, sums, mechanism)
     for sum_, answer in zip(sums, found, strict=True):
         noise = (
@@ -281,6 +324,8 @@ BAD = [
     [Sum(where="NONE == 1")],
     [Sum(where="AGE >=")],
     [Sum(factors=(Indicator(that="NONE == 1"),))],
+    [Sum(splits=(MomentSplit(of=Indicator(that="NONE == 1")),))],
+    [Sum(splits=(MomentSplit(of=SumFactor(column="SEX", low=Fraction(0), high=Fraction(1))),))],
     [Sum(factors=(Indicator(that="AGE >= 30", centre=Fraction(10**90)),))],
     [Sum(weights=CellWeights(by=Marginal(("SEX",)), values=(Fraction(1),)))],
     [Sum(), Sum(by=Marginal(("SEX",), (Grouping("SEX", (0, 1)),)))],

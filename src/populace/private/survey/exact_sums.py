@@ -1,4 +1,4 @@
-"""Sums over private rows, exactly: each row adds a whole number of steps to one cell. For the barrier alone.
+"""Sums over private rows, exactly: each row adds a whole number of steps, shared out over cells. For the barrier alone.
 
 Proof: docs/proofs/sums.md
 """
@@ -6,11 +6,13 @@ Proof: docs/proofs/sums.md
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
+from populace.core.array_types import Floats
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Counts, Marginal, cell_indices
@@ -24,7 +26,7 @@ from populace.private.question_checks import check_marginals
 from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.schema import Schema
-from populace.survey.sums import STEPS, Indicator, Sum
+from populace.survey.sums import STEPS, Indicator, MomentSplit, Sum
 
 # Numbers beyond are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
@@ -35,7 +37,7 @@ def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
     if not sums:
         raise UsageError("the question names no sum.", hint="ask for at least one")
     for asked in sums:
-        _check_cells(asked.by, schema=schema)
+        _check_cells(asked.by, schema=schema, within=math.prod(asked.shape(schema.domain)))
         if asked.weights is not None:
             cells = _check_cells(asked.weights.by, schema=schema)
             if len(asked.weights.values) != cells:
@@ -46,9 +48,9 @@ def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
         _check_columns(asked, schema=schema)
 
 
-def _check_cells(by: Marginal, *, schema: Schema) -> int:
+def _check_cells(by: Marginal, *, schema: Schema, within: int | None = None) -> int:
     check_marginals([by], domain=schema.domain)
-    cells = math.prod(by.shape(schema.domain))
+    cells = within or math.prod(by.shape(schema.domain))
     if cells > LIMITS.max_sum_cells:
         raise UsageError(
             f"a sum by {by} has {cells} cells; the most is {LIMITS.max_sum_cells}.",
@@ -59,7 +61,7 @@ def _check_cells(by: Marginal, *, schema: Schema) -> int:
 
 def _check_columns(asked: Sum, *, schema: Schema) -> None:
     numbers = numeric_column_names(schema)
-    for factor in asked.factors:
+    for factor in (*asked.factors, *(split.of for split in asked.splits)):
         if isinstance(factor, Indicator):
             read_where(factor.that, schema=schema)
             if not abs(factor.centre) <= _MAX_MAGNITUDE:
@@ -107,17 +109,50 @@ def check_noise(noise: object) -> None:
 
 
 def add_up(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
-    """Return what all rows add to each cell, in steps and in the shape of the marginal."""
-    shape = asked.by.shape(schema.domain)
-    steps = row_contributions(rows, asked, schema=schema)
-    found = np.zeros(math.prod(shape), dtype=np.int64)
-    # Whole numbers: their order does not matter, and 2^38 rows are far from 2^63 steps.
-    np.add.at(found, cell_indices(asked.by, codes=rows.codes, domain=schema.domain), steps)
+    """Return what all rows add to each cell, in steps and in the shape of the sum."""
+    shape = asked.shape(schema.domain)
+    cells = cell_indices(asked.by, codes=rows.codes, domain=schema.domain)
+    base = math.prod(asked.by.shape(schema.domain))
+    found = np.zeros((base, math.prod(shape) // base), dtype=np.int64)
+    for number, steps in enumerate(split_contributions(rows, asked, schema=schema)):
+        # Whole numbers: their order does not matter, and 2^38 rows are far from 2^63 steps.
+        np.add.at(found[:, number], cells, steps)
     return found.reshape(shape)
 
 
+def split_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Iterator[Counts]:
+    """Yield what each row adds to each cell of its splits: whole numbers of one sign that add up to what it adds.
+
+    The parts so far are rounded together, and the last cell takes what is left, so that nothing is added twice.
+    """
+    whole = row_contributions(rows, asked, schema=schema)
+    if not asked.splits:
+        yield whole
+        return
+    size, sign = np.abs(whole), np.sign(whole)
+    parts = [split.parts(_find_places(rows, split, schema=schema)) for split in asked.splits]
+    reached, given = np.zeros(len(size)), np.zeros(len(size), dtype=np.int64)
+    *cells, _ = product(*(range(each.shape[1]) for each in parts))
+    for cell in cells:
+        reached += math.prod(each[:, place] for each, place in zip(parts, cell, strict=True))
+        up_to = np.minimum(np.maximum(np.rint(size * reached).astype(np.int64), given), size)
+        yield sign * (up_to - given)
+        given = up_to
+    yield sign * (size - given)
+
+
+def _find_places(rows: SurveyRows, split: MomentSplit, *, schema: Schema) -> Floats:
+    """Return where the number of each row lies in its range, from 0 to 1; 0 where it has none and does not count."""
+    if isinstance(split.of, Indicator):
+        return find_rows(split.of.that, rows=rows, schema=schema).astype(np.float64)
+    low, high = float(split.of.low), float(split.of.high)
+    held = np.clip(rows.numbers[split.of.column], low, high)
+    found: Floats = np.clip(np.nan_to_num((held - low) / (high - low), nan=0.0), 0.0, 1.0)
+    return found
+
+
 def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
-    """Return what each row adds, in steps from −STEPS to STEPS: 0 where it does not count.
+    """Return what each row adds to all cells together, in steps from −STEPS to STEPS: 0 where it does not count.
 
     A row's number follows from that row alone. Each factor is a share of the most it can be, so that nothing grows.
     """
@@ -128,10 +163,12 @@ def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts
         )
     for name in asked.positive:
         counts &= rows.numbers[name] > 0
+    for split in asked.splits:
+        if not isinstance(split.of, Indicator):
+            counts &= ~np.isnan(rows.numbers[split.of.column])
     share = np.ones(len(counts), dtype=np.float64)
     if asked.weights is not None:
-        most = asked.weights.most
-        parts = np.array([float(value / most) for value in asked.weights.values])
+        parts = np.array([float(value) for value in asked.weights.values]) / float(asked.weights.most)
         share = parts[cell_indices(asked.weights.by, codes=rows.codes, domain=schema.domain)]
     for factor in asked.factors:
         if isinstance(factor, Indicator):

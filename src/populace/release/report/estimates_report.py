@@ -20,7 +20,6 @@ from populace.survey.estimate_result import NUMBER_COLUMNS, Estimate
 from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.queries.sum_questions import SumQuestion
-from populace.survey.sums import Sum
 
 ESTIMATES_REPORT_FORMAT = "populace report of estimates 2"
 # More intervals than these are not drawn at once.
@@ -284,9 +283,8 @@ def _budget_stages(statement: Statement, *, plan: QueryPlan, asked: set[str]) ->
 
 def _split_by_use(question: SumQuestion) -> dict[str, Fraction]:
     found = {"estimate": Fraction(0), "sampling error": question.second_share}
-    estimated: set[Sum] = set(question.sums)
     for asked, share in question.shares():
-        found["estimate" if asked in estimated else "sampling error"] += share
+        found["estimate" if asked == question.sum else "sampling error"] += share
     return {use: share for use, share in found.items() if share}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from populace.schema.hints import quote_in_text
 from populace.survey.design.design import Design
-from populace.survey.design.design_parts import MissingHandling
+from populace.survey.design.design_parts import DesignEffect, MissingHandling
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 
@@ -61,23 +61,25 @@ def _describe_sampling(design: Design) -> str:
     )
 
 
-def _effect(plan: QueryPlan) -> list[str]:
-    declared = plan.design.max_design_effect
-    if declared is None:
-        return []
-    held: dict[bool, list[str]] = {True: [], False: []}
-    for asked in () if plan.sums is None else plan.sums.questions:
-        if asked.weighted and asked.query.statistic not in held[asked.squared]:
-            held[asked.squared].append(asked.query.statistic)
-    most = f"{float(declared):g}"
-    if not held[True]:
-        return [f"That no design effect is above {most} is declared, and was not used."]
-    some = f" for queries of the kind {quote_in_text(held[True])}" if held[False] else ""
-    rest = f" For those of the kind {quote_in_text(held[False])} it was not used." if held[False] else ""
-    return [
-        f"No design effect above {most} was taken to be possible{some}, as declared: where noise hides how sampling "
-        f"units differ and one is larger, intervals are too short.{rest}"
-    ]
+def _effect(plan: QueryPlan) -> Iterator[str]:
+    design, declared = plan.design, plan.design.max_design_effect
+    if not design.clustered and design.replicates is None:
+        return
+    effect = design.design_effect
+    median, factor = f"{float(effect.median):g}", f"{float(effect.factor):g}"
+    yield (
+        f"Where noise hides how sampling units differ, design effects are taken to be around {median}, 95 % of them "
+        f"within a factor of {factor}{'' if effect == DesignEffect() else ', as declared'}. Where the real one is far "
+        "above that, such intervals are too short; where it is below, they are too wide."
+    )
+    asked = () if plan.sums is None else plan.sums.questions
+    if declared is not None and any(each.weighted for each in asked):
+        yield (
+            f"No design effect above {float(declared):g} was taken to be possible, as declared: where noise hides how "
+            "sampling units differ and one is larger, intervals are too short."
+        )
+    elif declared is not None:
+        yield f"That no design effect is above {float(declared):g} is declared, and was not used."
 
 
 def _totals(design: Design) -> Iterator[str]:

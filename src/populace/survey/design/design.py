@@ -22,6 +22,7 @@ from populace.survey.design.design_parts import (
     ByStratum,
     ControlTotals,
     DeclaredSampling,
+    DesignEffect,
     ItemNonresponse,
     LonelyPsu,
     MissingHandling,
@@ -69,8 +70,10 @@ class Design:
     fpc_within: ByStratum | None = None
     lonely: LonelyPsu = LonelyPsu.FAIL
     replicates: ReplicateDesign | None = None
+    design_effect: DesignEffect = DesignEffect()  # noqa: RUF009
     max_design_effect: Fraction | None = None
     population: Fraction | None = None
+    rows: Fraction | None = None
     sampling: DeclaredSampling | None = None
     missing: Mapping[str, ItemNonresponse] = field(default_factory=dict)
     totals: tuple[ControlTotals, ...] = ()
@@ -116,6 +119,18 @@ class Design:
     def clustered(self) -> bool:
         """Whether rows were drawn by psus."""
         return self.psu is not None
+
+    @property
+    def strata_without_psus(self) -> tuple[str, ...]:
+        """The strata whose PSUs are not listed, so that every value of the column counts as one."""
+        if not self.clustered:
+            return ()
+        return tuple(value for value in self.strata_values if value not in self.psus)
+
+    @property
+    def effect_declared(self) -> bool:
+        """Whether something is declared of design effects, so that rows are compared beside units."""
+        return self.max_design_effect is not None
 
     @property
     def cells(self) -> Clique:
@@ -267,10 +282,9 @@ class Design:
                 )
         if self.clustered:
             self._check_psus()
-        if self.population is not None and self.population <= 0:
-            raise _design_error(
-                f": the population is {float(self.population):g}.", hint="give a number above 0"
-            )
+        for name, number in (("the population", self.population), ("rows", self.rows)):
+            if number is not None and number <= 0:
+                raise _design_error(f": {name} is {float(number):g}.", hint="give a number above 0")
 
     def _check_psus(self) -> None:
         sampled = np.bincount(self.stratum, minlength=len(self.strata_values)).tolist()

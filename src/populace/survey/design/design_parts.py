@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -17,6 +18,9 @@ from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.smooth_questions import BaseWeights, BinChoice, Donors
+
+# Of totals, design effects lie within a range that is wider by this factor.
+_TOTALS_FACTOR = 3.0
 
 ByStratum = Fraction | Mapping[str, Fraction]
 
@@ -114,6 +118,32 @@ class ReplicateDesign:
         if self.type in (ReplicateType.ACS, ReplicateType.SUCCESSIVE):
             return Fraction(4, count)
         return Fraction(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignEffect:
+    """What is known of design effects beforehand: their median, and by which factor 95 % of them are within it.
+
+    Published ones are estimates of a few statistics: `factor` holds what they do not say. Without a declaration it is
+    that of surveys of all kinds, and of totals, whose error holds the sizes of sampling units, it is wider still.
+
+    >>> round(DesignEffect(median=Fraction(2), factor=Fraction(4)).log_deviation(), 2)
+    0.71
+    """
+
+    median: Fraction = Fraction(5, 2)
+    factor: Fraction = Fraction(16)
+
+    def __post_init__(self) -> None:
+        if not self.median > 0 or not self.factor > 1:
+            raise SchemaError(
+                f"design_effect: the median is {float(self.median):g} and the factor {float(self.factor):g}.",
+                hint="give a median above 0, and a factor above 1 within which 95 % of design effects are",
+            )
+
+    def log_deviation(self, total: bool = False) -> float:
+        """Return the deviation of the logarithm of a design effect."""
+        return math.log(float(self.factor) * (_TOTALS_FACTOR if total else 1.0)) / 1.96
 
 
 class MissingHandling(StrEnum):

@@ -27,6 +27,7 @@ from populace.survey.design.design_parts import (
     ByStratum,
     ControlTotals,
     DeclaredSampling,
+    DesignEffect,
     ItemNonresponse,
     LonelyPsu,
     MissingHandling,
@@ -40,7 +41,7 @@ Scales = Mapping[str, CodeSemantics]
 
 _KEYS = (
     "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
-    "replicates", "max_design_effect", "population", "sampling", "shrink",
+    "replicates", "design_effect", "max_design_effect", "population", "rows", "sampling", "shrink",
 )  # fmt: skip
 DESIGN_TABLES = ("design", "missing", "totals")
 _RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
@@ -74,8 +75,10 @@ def read_design_tables(document: TomlTable, *, schema: Schema) -> dict[str, Any]
         "fpc_within": _read_by_stratum(table, "fpc_within"),
         "lonely": table.choice("lonely", default=LonelyPsu.FAIL),
         "replicates": _read_replicates(table) if "replicates" in table else None,
+        "design_effect": _read_design_effect(table),
         "max_design_effect": table.number("max_design_effect"),
         "population": table.number("population"),
+        "rows": table.number("rows"),
         "sampling": _read_sampling(table) if "sampling" in table else None,
         "missing": {column: _read_missing(missing, column) for column in missing.items},
         "shrink": table.number("shrink") or Fraction(0),
@@ -112,6 +115,20 @@ def _read_replicates(table: TomlTable) -> ReplicateDesign:
         rho=given.number("rho"),
         around=given.choice("around", default=ReplicateCentre.MEAN) if "around" in given else None,
     )
+
+
+def _read_design_effect(table: TomlTable) -> DesignEffect:
+    if "design_effect" not in table:
+        return DesignEffect()
+    given = table.table("design_effect", place="[design.design_effect]")
+    given.allow(("median", "factor"))
+    median, factor = given.number("median"), given.number("factor")
+    if median is None or factor is None:
+        raise SchemaError(
+            "[design.design_effect] needs a median and a factor.",
+            hint="write design_effect = { median = 1.8, factor = 3 }: 95 % of design effects are within that factor",
+        )
+    return DesignEffect(median=median, factor=factor)
 
 
 def _read_sampling(table: TomlTable) -> DeclaredSampling:

@@ -38,6 +38,11 @@ class Statistic(StrEnum):
     CORRELATION = "correlation"
     QUANTILE = "quantile"
 
+    @property
+    def is_total(self) -> bool:
+        """Whether it grows with the number of rows, so that sizes of sampling units are part of its error."""
+        return self in (Statistic.COUNT, Statistic.TOTAL)
+
 
 _OF_ONE = (Statistic.TOTAL, Statistic.MEAN, Statistic.VARIANCE, Statistic.QUANTILE)
 _OF_TWO = (Statistic.RATIO, Statistic.CORRELATION)

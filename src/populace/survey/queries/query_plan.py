@@ -23,8 +23,10 @@ from populace.survey.design.design import Design
 from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimand, ValueRange
 from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
-from populace.survey.queries.queries import Queries, Query, Statistic
-from populace.survey.queries.sum_questions import SumPlan
+from populace.survey.queries.adjusted_plan import AdjustedPlan
+from populace.survey.queries.queries import Queries, Query
+from populace.survey.queries.query_routes import Route, route_query
+from populace.survey.queries.sum_plan import SumPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +41,7 @@ class QueryPlan:
     queries: Queries
     budget: Budget
     sums: SumPlan | None
+    adjusted: tuple[AdjustedPlan, ...]
     imputations: tuple[tuple[ImputationPlan, ImputationNoise], ...]
     counts: CountPlan | None
 
@@ -47,16 +50,18 @@ class QueryPlan:
         """Plan all queries; what cannot be answered is refused."""
         shares = dict(zip(queries, queries.shares, strict=True))
         imputed: dict[str, list[Query]] = {}
+        adjusted: dict[tuple[str, ...], list[Query]] = {}
         counted, summed = [], []
         for query in queries:
-            _refuse_unfilled(query, design)
-            filled = [name for name in query.known if design.handling(name) is not MissingHandling.IGNORE]
-            if filled:
-                imputed.setdefault(_check_imputable(query, design, filled), []).append(query)
-            elif design.totals:
-                counted.append(query)
-            else:
-                summed.append(query)
+            match route_query(query, design):
+                case Route.IMPUTED, (name,):
+                    imputed.setdefault(name, []).append(query)
+                case Route.ADJUSTED, filled:
+                    adjusted.setdefault(filled, []).append(query)
+                case Route.COUNTED, _:
+                    counted.append(query)
+                case _:
+                    summed.append(query)
 
         def share_of(some: Sequence[Query]) -> Fraction:
             return sum((shares[query] for query in some), Fraction(0))
@@ -75,15 +80,40 @@ class QueryPlan:
             queries=queries,
             budget=budget,
             sums=SumPlan.of(
-                design, Queries(schema=queries.schema, queries=tuple(summed)), share=share_of(summed)
+                design,
+                Queries(schema=queries.schema, queries=tuple(summed)),
+                budget=budget,
+                share=share_of(summed),
             )
             if summed
             else None,
+            adjusted=tuple(
+                AdjustedPlan.of(own, design=design, filled=filled, budget=budget, share=share_of(own) / rest)
+                for filled, own in adjusted.items()
+            ),
             imputations=tuple(
                 (plan, ImputationNoise.of(plan, budget=budget, share=share)) for plan, share in plans
             ),
             counts=counts,
         )
+
+    @classmethod
+    def narrowest(
+        cls, design: Design, queries: Queries, *, epsilon: Fraction, delta: Fraction
+    ) -> tuple[QueryPlan, Fraction]:
+        """Return the plan with the least expected widths and the δ that it uses: the one that is offered, or none.
+
+        Gaussian noise is worth its δ where many sums share a budget. With few of them, and for answers with smooth
+        noise, pure noise is smaller and promises more.
+        """
+        unit = design.schema.unit
+        offered = cls.of(design, queries, budget=Budget.of(epsilon, delta, unit=unit))
+        if not delta:
+            return offered, delta
+        imputed = any(plan.how is MissingHandling.IMPUTE for plan, _ in offered.imputations)
+        pure = cls.of(design, queries, budget=Budget.of(epsilon, Fraction(0), unit=unit))
+        widths = [0.0 if each.sums is None else each.sums.log_width for each in (pure, offered)]
+        return (pure, Fraction(0)) if imputed or widths[0] < widths[1] else (offered, delta)
 
     @property
     def fixed(self) -> bool:
@@ -91,7 +121,7 @@ class QueryPlan:
 
         Calibrated counts are asked by what the sample's table answers, quantiles of clusters by where they lie.
         """
-        twice = self.sums is not None and any(self.sums.second_shares)
+        twice = (self.sums is not None and any(self.sums.second_shares)) or bool(self.adjusted)
         return not twice and (self.counts is None or self.counts.decided)
 
 
@@ -132,50 +162,6 @@ def _condition_of_code(schema: Schema, name: str, code: int) -> str:
         return f"{own} >= {low}" + (f" and {own} < {high}" if code < column.levels - 1 else "")
     text = columns.values(columns.scale(schema, name, place="by"))[code]
     return str(Comparison(own, Operator.EQUAL, Literal(text)))
-
-
-def _refuse_unfilled(query: Query, design: Design) -> None:
-    """Refuse a query for which answers that are declared to be filled would stay missing."""
-    layout = design.schema.layout
-    for name, missing in design.missing.items():
-        if missing.how is MissingHandling.IGNORE:
-            continue
-        own = {part.name for part in design.schema.columns[name].variables}
-        follows = [each for each in layout.functions if own & set(layout.sources(each))]
-        unfilled = [f"{each!r}, which follows from it" for each in query.named if each in follows]
-        if name in query.grouping_columns:
-            unfilled.append("where or by")
-        if unfilled:
-            raise UsageError(
-                f"{query.place}: missing answers of {name!r} are not filled in {unfilled[0]}.",
-                hint=f'ask for the proportion of a range of it (that = "{Name(name)} >= …"), or write how = "ignore" '
-                f"under {missing.place}: missing answers then stay missing",
-            )
-
-
-def _check_imputable(query: Query, design: Design, filled: Sequence[str]) -> str:
-    """Return the one column of a query whose missing answers are filled, or refuse what cannot be."""
-    hint = (
-        'ask for a mean, or for a proportion that one range of the column is, or write how = "ignore" for it'
-    )
-    simple = query.statistic is Statistic.MEAN or (
-        query.statistic is Statistic.PROPORTION and query.that is not None
-    )
-    if len(query.known) > 1 or not simple:
-        raise UsageError(
-            f"{query.place}: missing answers of {filled[0]!r} cannot be filled for it.", hint=hint
-        )
-    if query.low is not None or query.high is not None:
-        raise UsageError(
-            f"{query.place}: low and high do not go with a column whose missing answers are filled.",
-            hint=f"leave them out, and give {filled[0]!r} a narrower range in the schema",
-        )
-    if design.clustered or design.weights is not None or design.replicates or isinstance(design.base, dict):
-        raise UsageError(
-            f"{query.place}: missing answers of {filled[0]!r} cannot be filled yet in samples with weights or psus.",
-            hint=f'write how = "ignore" under [missing.{filled[0]}]: rows without an answer then do not count',
-        )
-    return filled[0]
 
 
 def _plan_imputation(name: str, queries: Sequence[Query], design: Design) -> ImputationPlan:
@@ -226,12 +212,6 @@ def _parse_range(query: Query, name: str, schema: Schema) -> ValueRange:
 
 
 def _plan_counts(queries: Sequence[Query], design: Design, *, budget: Budget, share: Fraction) -> CountPlan:
-    for query in queries:
-        if query.statistic is not Statistic.COUNT:
-            raise UsageError(
-                f"{query.place}: a {query.statistic.value} does not go with public totals yet.",
-                hint="ask for counts, or leave the totals out of the design",
-            )
     return CountPlan(
         counts=tuple(each for query in queries for each in list_estimands(query, design.schema)),
         calibration=Calibration.of(design),

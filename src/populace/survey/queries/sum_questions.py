@@ -1,21 +1,20 @@
 """The questions behind queries, and what each may cost: fixed in advance, from public facts alone.
 
-A query needs sums over rows: of weights, and of weights times products of numbers. They are asked twice. Once for all
-rows (or by stratum, where base weights differ or rows are drawn directly): these give the estimate. Once more, for a
-smaller part of the budget, by psu and as squares, or as squares by stratum where rows are drawn directly: these show
-how much another sample would differ. A sum that several queries need is asked once, for the shares of all of them.
-Quantiles of clustered samples are asked about by psu later, once it is known where they lie: what that may cost is
-fixed as well.
+A query is one sum over rows, of weights that are shared out over cells: values, bins, or where a number lies in its
+range. It is asked twice. Once for all rows (or by stratum, where base weights differ or rows are drawn directly): this
+gives the estimate. Once more, for a smaller part of the budget, by psu, or as squares by
+stratum where rows are drawn directly: this shows how much another sample would differ. A sum that several queries need
+is asked once, for the shares of all of them. Quantiles of clustered samples are asked about by psu later, once it is
+known where they lie: what that may cost is fixed as well.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
-from itertools import combinations_with_replacement
+from functools import cached_property
 
 import numpy as np
 
@@ -23,62 +22,50 @@ from populace.core.array_types import Floats, Truth
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
-from populace.privacy.accounting.budget import Budget
 from populace.schema.conditions.condition_parser import parse_condition
-from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.design.design import Design
 from populace.survey.queries.cells import Axis, DesignUnits
-from populace.survey.queries.queries import Queries, Query, Statistic
-from populace.survey.sums import CellWeights, Sum, SumFactor
-from populace.survey.survey_oracle import SumBatch
-from populace.survey.variance import statistics_of_totals as functions
+from populace.survey.queries.queries import Query, Statistic
+from populace.survey.queries.variance_share import UNITS_SHARES
+from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor, multiply_weights
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
-# Of a query's budget, the part that shows how units differ, of which rows beside them may take some, and how rows do
-# where they are drawn.
-UNITS_SHARE = Fraction(1, 2)
-ROWS_BESIDE_UNITS_SHARE = Fraction(3, 20)
+# Of a query's budget, the part that shows how rows differ, where they are drawn and beside units.
 ROWS_SHARE = Fraction(1, 4)
+ROWS_BESIDE_UNITS_SHARE = Fraction(1, 8)
+# The part for the sums of weights and of their squares, which all queries share.
+WEIGHTS_SHARE = Fraction(1, 32)
 # The number of rows is needed to two digits, sums to more.
 ROW_COUNT_PART = Fraction(1, 8)
 # Parts of the bin that holds a quantile are rounded to so many steps: two machines then ask the same.
 BIN_PARTS = 64
-# Squares of statistics with more terms than these are too many to be worth their noise beside psus.
-MAX_SQUARED_TERMS = 2
 
-Pair = tuple[int, int]
+# Statistics whose score is linear in the number of a row.
+LINEAR = (Statistic.MEAN, Statistic.TOTAL)
+
 Statistics = Callable[[Floats], ValueAndGradient]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SumTerm:
-    """A number that is added up over rows beside the weight, where a condition holds, and its part of the budget."""
-
-    factors: tuple[SumFactor, ...] = ()
-    where: str | None = None
-    part: Fraction = Fraction(1)
-
-    def times(self, other: SumTerm) -> SumTerm:
-        """Return the product of two terms."""
-        factors = tuple(sorted((*self.factors, *other.factors), key=lambda factor: factor.column))
-        return SumTerm(factors=factors, where=self.where or other.where, part=max(self.part, other.part))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SumQuestion:
-    """A query as sums: its terms, by groups, and how the totals of the terms become the statistic.
+    """A query as one sum: the cells that rows are shared out over, by groups, and how these become the statistic.
 
-    With `values`, the one term is told apart by the values of a column, and each value is a total of its own.
+    Cells are the values or bins of a column (`values`), or those of `splits`, or a single one. `units_share` is what
+    part of its budget shows how units of the design differ.
     """
 
     query: Query
     design: Design
     by: tuple[Axis, ...]
     values: Axis | None
-    terms: tuple[SumTerm, ...]
+    splits: tuple[MomentSplit, ...]
+    factors: tuple[SumFactor, ...]
     statistic: Statistics
+    units_share: Fraction = UNITS_SHARES[-2]
+    adjusted: CellWeights | None = None
+    """By what weights are multiplied in cells of other columns, where they are adjusted."""
 
     @property
     def weighted(self) -> bool:
@@ -87,7 +74,7 @@ class SumQuestion:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """What the cells of its sums are told apart by, beside units of the design."""
+        """The columns that the cells of its sum are told apart by, beside units of the design."""
         return self.by if self.values is None else (*self.by, self.values)
 
     @cached_property
@@ -98,9 +85,9 @@ class SumQuestion:
         return DesignUnits.whole(self.design) if self.design.clustered else DesignUnits.strata(self.design)
 
     @cached_property
-    def sums(self) -> tuple[Sum, ...]:
-        """The sums that give the estimate, one for each term."""
-        return tuple(self._sum(term, self.cells) for term in self.terms)
+    def sum(self) -> Sum:
+        """The sum that gives the estimate."""
+        return self._sum(self.cells)
 
     @cached_property
     def psus(self) -> DesignUnits:
@@ -108,14 +95,9 @@ class SumQuestion:
         return DesignUnits.psus(self.design)
 
     @cached_property
-    def psu_sums(self) -> tuple[Sum, ...]:
-        """The same sums by psu."""
-        return tuple(self._sum(term, self.psus) for term in self.terms)
-
-    @cached_property
-    def psu_rows(self) -> Sum:
-        """The sum of all rows by psu and group, whatever their value."""
-        return self._sum(SumTerm(), self.psus, axes=self.by)
+    def psu_sum(self) -> Sum:
+        """The same sum by psu."""
+        return self._sum(self.psus)
 
     @property
     def asked_twice(self) -> bool:
@@ -124,23 +106,75 @@ class SumQuestion:
         return clustered and self.query.statistic is Statistic.QUANTILE
 
     @cached_property
-    def products(self) -> Mapping[Pair, Sum]:
-        """The sums of squares and products of two terms, by stratum; of values only the squares are not 0."""
-        pairs = combinations_with_replacement(range(len(self.terms)), 2)
-        return {
-            (one, other): self._sum(self.terms[one].times(self.terms[other]), self.cells, power=2)
-            for one, other in pairs
-        }
+    def squares(self) -> Sum:
+        """The sum of squares, of weights and of cells: what all products of two cells of a row follow from."""
+        splits = tuple(split.squared for split in self.splits)
+        return replace(self._sum(self.cells, power=2), splits=splits, factors=self._factors(2))
+
+    def square_form(self, gradient: Floats) -> Floats:
+        """Return by how much each cell of the squares counts in the squared scores of rows.
+
+        A row's score is the sum of its parts of cells by their slopes. Parts of one number multiply to those of twice
+        the degree: b_j·b_k = C(d, j)·C(d, k)/C(2d, j + k)·b_{j + k}. Of values and conditions a row has one alone.
+        """
+        if not self.splits:
+            return gradient**2
+        form = np.zeros([split.squared.degree + 1 for split in self.splits])
+        slopes = gradient.reshape([split.degree + 1 for split in self.splits])
+        for one, first in np.ndenumerate(slopes):
+            for other, second in np.ndenumerate(slopes):
+                place, times = [], first * second
+                for split, j, k in zip(self.splits, one, other, strict=True):
+                    if isinstance(split.of, Indicator):
+                        times *= j == k
+                        place.append(j)
+                    else:
+                        d = split.degree
+                        times *= math.comb(d, j) * math.comb(d, k) / math.comb(2 * d, j + k)
+                        place.append(j + k)
+                form[tuple(place)] += times
+        return form.ravel()
+
+    def expected_form(self, gradient: Floats) -> Floats:
+        """Return by how much each cell of the sum itself counts in the sum of weights times squared scores.
+
+        It is exact for values and conditions, and for numbers whose score is linear. Others are rather too large: a
+        square of a mean is never above the mean of squares.
+        """
+        if self.query.statistic not in LINEAR or not self.splits or self.splits[0].degree < 2:
+            return gradient**2
+        (split,) = self.splits
+        start, slope = gradient[0], gradient[-1] - gradient[0]
+        found: Floats = (
+            start**2 * split.moment(0) + 2 * start * slope * split.moment(1) + slope**2 * split.moment(2)
+        )
+        return found
 
     @cached_property
-    def replicate_sums(self) -> tuple[tuple[Sum, ...], ...]:
-        """The sums with each replicate weight in the place of the weight."""
+    def weight_squares(self) -> tuple[Sum, Sum] | None:
+        """The sums of weights and of their squares over all rows, where weights differ and units were drawn."""
+        weight, design = self.design.weight, self.design
+        if weight is None or not self.weighted or not (design.clustered or design.replicates is not None):
+            return None
+        known = tuple(sorted(design.cells))
+        each = Sum(known=known, factors=(weight,), weights=self._unit_weights(0))
+        return each, replace(each, factors=(weight, weight))
+
+    @property
+    def divisor(self) -> Floats:
+        """By how much each cell counts in what a ratio is divided by."""
+        (x, y), (low, high) = self.splits, self.query.span(self.query.y or "", self.design.schema)
+        return np.multiply.outer(x.moment(0), float(low) + float(high - low) * y.moment(1)).ravel()
+
+    @cached_property
+    def replicate_sums(self) -> tuple[Sum, ...]:
+        """The sum with each replicate weight in the place of the weight."""
         replicates, whole = self.design.replicates, DesignUnits.whole(self.design)
         found = []
         for name in () if replicates is None else replicates.columns:
             high = columns.span(self.design.schema, name, place="[design] replicates")[1]
             weight = SumFactor(column=name, low=Fraction(0), high=high)
-            found.append(tuple(self._sum(term, whole, weight=weight) for term in self.terms))
+            found.append(self._sum(whole, weight=weight))
         return tuple(found)
 
     @cached_property
@@ -171,75 +205,106 @@ class SumQuestion:
     def squared(self) -> bool:
         """Whether squares are asked for: where rows are drawn directly, and beside units for a declared effect."""
         by_units = self.design.clustered or self.design.replicates is not None
-        bounded = self.design.max_design_effect is not None and len(self.terms) <= MAX_SQUARED_TERMS
-        return self.weighted and (bounded or not by_units)
+        return self.weighted and (self.design.effect_declared or not by_units)
 
     def shares(self) -> Iterator[tuple[Sum, Fraction]]:
         """Yield each sum with the part of the query's own budget that it takes."""
-        parts, none = [term.part for term in self.terms], Fraction(0)
-        units: list[tuple[Sum, Fraction]] = []
+        units: list[Sum] = []
         rows: list[tuple[Sum, Fraction]] = []
         if self.weighted and self.design.replicates is not None:
-            units = [each for sums in self.replicate_sums for each in zip(sums, parts, strict=True)]
+            units = list(self.replicate_sums)
         elif self.weighted and self.design.clustered and not self.asked_twice:
-            units = list(zip(self.psu_sums, parts, strict=True))
+            units = [self.psu_sum]
         if self.squared:
-            squares = {asked: Fraction(1) for asked in self.products.values() if asked not in self.sums}
-            rows = [*squares.items(), (self.rows, ROW_COUNT_PART)]
-        of_rows = (ROWS_BESIDE_UNITS_SHARE if units or self.asked_twice else ROWS_SHARE) if rows else none
-        of_units = UNITS_SHARE - of_rows if units else none
-        own = list(zip(self.sums, parts, strict=True))
-        yield from _divide_share(own, of=1 - of_units - of_rows - self.second_share)
-        yield from _divide_share(units, of=of_units)
-        yield from _divide_share(rows, of=of_rows)
+            squares = [(self.squares, Fraction(1))] if self.squares != self.sum else []
+            rows = [*squares, (self.rows, ROW_COUNT_PART)]
+        of_units = self.units_share if units else Fraction(0)
+        of_rows = self.rows_share if rows else Fraction(0)
+        of_weights = WEIGHTS_SHARE if self.weight_squares else Fraction(0)
+        yield self.sum, 1 - of_units - of_rows - of_weights - self.second_share
+        yield from ((each, of_weights / 2) for each in self.weight_squares or ())
+        yield from ((each, of_units / len(units)) for each in units)
+        whole = sum((part for _, part in rows), Fraction(0))
+        yield from ((each, of_rows * part / whole) for each, part in rows)
+
+    @property
+    def rows_share(self) -> Fraction:
+        """The part of the query's own budget for squares of rows."""
+        by_units = self.design.clustered or self.design.replicates is not None
+        return (ROWS_BESIDE_UNITS_SHARE if by_units else ROWS_SHARE) if self.squared else Fraction(0)
 
     @property
     def second_share(self) -> Fraction:
         """The part of the query's own budget for what is asked once quantiles are located."""
-        if not self.asked_twice:
-            return Fraction(0)
-        return UNITS_SHARE - (ROWS_BESIDE_UNITS_SHARE if self.squared else 0)
+        return self.units_share if self.asked_twice else Fraction(0)
 
     def sums_below_quantiles(self, totals: Floats) -> tuple[Sum, ...]:
-        """Return, by psu and group, the sum of all rows, and for each share that of rows below its quantile.
+        """Return for each share the sums of rows below its quantile, less the share of all, by psu.
 
         By bin, a psu's rows are below with the noise of all bins. Below a value that is known by then, they are one
         number. `totals` are noisy counts of the sample, groups × bins.
         """
         schema, bins = self.design.schema, QuantileBins.of(self.query, self.design.schema)
         by, levels = DesignUnits.all_rows().by(self.axes), tuple(axis.levels for axis in self.axes)
-        found = [self.psu_rows]
+        found = []
         for share in self.query.p:
             parts = np.array([_parts_below(bins, counts, float(share)) for counts in totals])
-            values = np.zeros(by.shape(schema.domain), dtype=np.int64)
-            values[tuple(map(slice, levels))] = parts.reshape(levels)
-            weights = CellWeights(
-                by=by, values=tuple(Fraction(each, BIN_PARTS) for each in values.ravel().tolist())
-            )
-            found.append(replace(self.psu_rows, weights=weights))
+            values = np.full(by.shape(schema.domain), Fraction(0), dtype=object)
+            held = [Fraction(each, BIN_PARTS) - share for each in parts.astype(np.int64).ravel().tolist()]
+            values[tuple(map(slice, levels))] = np.array(held, dtype=object).reshape(levels)
+            below = CellWeights(by=by, values=tuple(values.ravel().tolist()))
+            asked = self._plain(self.psus, axes=self.by)
+            found.append(self._adjust(replace(asked, weights=self._listed(below)), 1))
         return tuple(found)
 
-    def _sum(
+    @property
+    def weights_in_sums(self) -> bool:
+        """Whether base weights of strata are in sums, and not multiplied with them afterwards."""
+        return self._unit_weights(1) is not None
+
+    def _listed(self, weights: CellWeights) -> CellWeights:
+        """Return weights times what rows of each stratum and psu count for: 0 where they are not listed."""
+        listed = self._unit_weights(1)
+        if listed is None:
+            return weights
+        return multiply_weights(weights, listed, domain=self.design.schema.domain)
+
+    def _factors(self, power: int, *, weight: SumFactor | None = None) -> tuple[SumFactor, ...]:
+        own = weight or self.design.weight
+        return (*(() if own is None or not self.weighted else (own,) * power), *self.factors * power)
+
+    def _adjust(self, asked: Sum, power: int) -> Sum:
+        """Return a sum whose weights are multiplied by those of the adjusted cells, or by their squares."""
+        if self.adjusted is None or not self.weighted:
+            return asked
+        values = tuple(each**power for each in self.adjusted.values)
+        own, domain = replace(self.adjusted, values=values), self.design.schema.domain
+        return replace(
+            asked,
+            weights=own if asked.weights is None else multiply_weights(own, asked.weights, domain=domain),
+        )
+
+    def _sum(self, cells: DesignUnits, *, power: int = 1, weight: SumFactor | None = None) -> Sum:
+        return self._adjust(self._plain(cells, power=power, weight=weight), power)
+
+    def _plain(
         self,
-        term: SumTerm,
         cells: DesignUnits,
         *,
         power: int = 1,
         weight: SumFactor | None = None,
         axes: tuple[Axis, ...] | None = None,
     ) -> Sum:
-        own = weight or self.design.weight
-        factors = (*(() if own is None or not self.weighted else (own,) * power), *term.factors)
+        factors = self._factors(power, weight=weight)
+        numbers = {split.of.column for split in self.splits if isinstance(split.of, SumFactor)}
         held = {factor.column for factor in factors}
-        known = {*self.query.known, *self.design.cells} - held
+        known = {*self.query.known, *self.design.cells} - held - numbers
         by = cells.by(self.axes if axes is None else axes)
-        where = self.query.where or term.where
-        if self.query.where and term.where:
-            where = f"({self.query.where}) and ({term.where})"
         return Sum(
             by=by,
-            where=where,
+            where=self.query.where,
             factors=factors,
+            splits=self.splits if axes is None else (),
             # Cells of special codes are left out anyway.
             known=tuple(sorted(known - set(by.clique))),
             # A weight of 0 or less is held to 0 where it is a factor.
@@ -271,91 +336,6 @@ class SumQuestion:
         return CellWeights(by=Marginal(design.cells), values=tuple(values.ravel().tolist()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SumPlan:
-    """All questions of some queries, and the share of the budget that each distinct sum takes.
-
-    `second_shares` has the share of what each question asks about quantiles once they are located.
-    """
-
-    questions: tuple[SumQuestion, ...]
-    shares: Mapping[Sum, Fraction]
-    second_shares: tuple[Fraction, ...] = ()
-
-    @classmethod
-    def of(cls, design: Design, queries: Queries, *, share: Fraction = Fraction(1)) -> SumPlan:
-        """Return the plan of queries that are answered by sums, within a share of a budget."""
-        questions = tuple(make_sum_question(query, design) for query in queries)
-        shares: dict[Sum, Fraction] = {}
-        for asked, part in zip(questions, queries.shares, strict=True):
-            for each, own in asked.shares():
-                shares[each] = shares.get(each, Fraction(0)) + share * part * own
-        for each in shares:
-            if (cells := math.prod(each.by.shape(design.schema.domain))) > LIMITS.max_query_sum_cells:
-                raise SchemaError(
-                    f"the {each} has {cells} cells; {LIMITS.max_query_sum_cells} is the most.",
-                    hint="ask for fewer groups, or for columns with fewer values",
-                )
-        second_shares = tuple(
-            share * part * asked.second_share for asked, part in zip(questions, queries.shares, strict=True)
-        )
-        return cls(questions=questions, shares=shares, second_shares=second_shares)
-
-    def batches(self, budget: Budget) -> list[SumBatch]:
-        """Return the sums with the noise that their shares pay for, those of equal shares together."""
-        alike: dict[Fraction, list[Sum]] = {}
-        for asked, share in self.shares.items():
-            alike.setdefault(share, []).append(asked)
-        return [(sums, budget.sum_noise(share * len(sums), sums=len(sums))) for share, sums in alike.items()]
-
-
-def make_sum_question(query: Query, design: Design) -> SumQuestion:
-    """Return a query as sums."""
-    by = tuple(Axis.of(design.schema, name, place=query.place) for name in query.by)
-    values = None
-    if query.values:
-        values = Axis.of(design.schema, query.column or "", place=query.place)
-    elif query.statistic is Statistic.QUANTILE:
-        values = QuantileBins.of(query, design.schema).axis
-    if values is not None and values.column in (*query.by, *design.cells):
-        raise SchemaError(
-            f"{query.place}: rows are grouped by {values.column!r} twice.",
-            hint="ask for groups by other columns than the one whose values are asked for, strata and psus included",
-        )
-    terms, statistic = _make_terms(query, design.schema)
-    return SumQuestion(query=query, design=design, by=by, values=values, terms=terms, statistic=statistic)
-
-
-def _make_terms(query: Query, schema: Schema) -> tuple[tuple[SumTerm, ...], Statistics]:
-    """Return what is added up for a statistic, and what becomes of it."""
-    kind, double = query.statistic, Fraction(2)
-    if kind is Statistic.PROPORTION and query.that is not None:
-        return (SumTerm(where=query.that, part=double), SumTerm()), functions.ratios
-    if not query.numbers or kind is Statistic.QUANTILE:
-        return (SumTerm(),), functions.shares if query.values else functions.totals
-    # Less the middle of their range, numbers have the least noise.
-    centred = kind not in (Statistic.RATIO, Statistic.TOTAL)
-    numbers = []
-    for column in query.numbers:
-        low, high = query.span(column, schema)
-        centre = (low + high) / 2 if centred else Fraction(0)
-        numbers.append(SumFactor(column=column, low=low, high=high, centre=centre))
-    if not centred:
-        terms = tuple(SumTerm(factors=(each,)) for each in numbers)
-        return terms, functions.ratios if kind is Statistic.RATIO else functions.totals
-    if kind is Statistic.CORRELATION:
-        # In the order of columns, as products are: so one sum of two columns has one name.
-        one, other = sorted(numbers, key=lambda factor: factor.column)
-        first = [SumTerm(), SumTerm(factors=(one,)), SumTerm(factors=(other,))]
-        second = [SumTerm(factors=pair, part=double) for pair in ((one, one), (one, other), (other, other))]
-        return (*first, *second), functions.correlations
-    (x,) = numbers
-    moments = (SumTerm(), SumTerm(factors=(x,), part=double))
-    if kind is Statistic.VARIANCE:
-        return (*moments, SumTerm(factors=(x, x), part=double)), functions.variances
-    return moments, partial(functions.means, centre=float(x.centre))
-
-
 def _parts_below(bins: QuantileBins, counts: Floats, share: float) -> Floats:
     """Return how many of its parts each bin has below a quantile; the lower half where noise leaves no rows.
 
@@ -369,8 +349,3 @@ def _parts_below(bins: QuantileBins, counts: Floats, share: float) -> Floats:
     # Something lies below every quantile.
     below[0] = max(below[0], 1.0)
     return below
-
-
-def _divide_share(parts: Sequence[tuple[Sum, Fraction]], *, of: Fraction) -> Iterator[tuple[Sum, Fraction]]:
-    whole = sum((part for _, part in parts), Fraction(0))
-    return ((asked, of * part / whole) for asked, part in parts)

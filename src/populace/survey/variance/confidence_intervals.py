@@ -96,7 +96,8 @@ class SamplingVariance:
     The value less the noise, over its mean, is χ² with `degrees`, over them.
     `bias_degrees` are given where the value is a spread between units, so that the bias is the mean of what their noise
     adds: from how many units it comes, were all alike. `most` is then the largest that the variance can be, as far as a
-    design declares it.
+    design declares it, and `expected` the median and the deviation of its logarithm, as design effects of surveys have
+    it: where noise hides the variance, it is taken to be of that size.
     """
 
     value: float
@@ -105,6 +106,7 @@ class SamplingVariance:
     noise: NoiseTerms = field(default_factory=NoiseTerms)
     bias_degrees: float | None = None
     most: Floats | None = None
+    expected: tuple[float, float] | None = None
 
     @property
     def variance(self) -> float:
@@ -140,8 +142,9 @@ class SamplingVariance:
 
         The prior V/(V + bias)² is the usual 1/V where noise is small, and puts little weight on a variance that noise
         would hide: with 1/(V + bias) intervals are too short where V is about as large as the bias. With it they hold
-        the truth about 95 % of the time, whatever V, and more often where noise hides it. See
-        docs/decisions/survey-errors.md.
+        the truth about 95 % of the time, whatever V, and more often where noise hides it. Where a size is expected, the
+        prior is log-normal around it to the power bias/(V + bias): it speaks where noise does not let the answers
+        speak, and is 1/V where they do. See docs/decisions/survey-errors.md.
         """
         value = max(self.value, self.bias / 100)
         # The fewer the degrees, the heavier the tail.
@@ -149,7 +152,10 @@ class SamplingVariance:
         end = middle + 6 + 18 / self.degrees
         if self.most is not None:
             end = min(end, math.log(max(float(self.most.max()), 1e-6 * self.bias)))
-        grid = np.linspace(min(middle, end) - 14, end, GRID_POINTS)
+        start = min(middle, end) - 14
+        if self.expected is not None:
+            start = min(start, math.log(self.expected[0]) - 5 * self.expected[1])
+        grid = np.linspace(start, end, GRID_POINTS)
         variance = np.exp(grid)
         whole = variance + self.bias
         # Deviations of both parts added up: they may come from the same few strata.
@@ -157,7 +163,11 @@ class SamplingVariance:
             whole / (variance / math.sqrt(self.degrees) + self.bias / math.sqrt(max(bias_degrees, 1.0)))
         ) ** 2 / 2
         weight = half * (np.log(half * value / whole) - value / whole) - special.gammaln(half)
-        weight += 2 * (grid - np.log(whole))
+        if self.expected is None:
+            weight += 2 * (grid - np.log(whole))
+        else:
+            median, deviation = self.expected
+            weight -= ((grid - math.log(median)) / deviation) ** 2 / 2 * self.bias / whole
         share = np.exp(weight - weight.max())
         if self.most is not None:
             share *= 1 - np.searchsorted(np.sort(self.most), variance * (1 - 1e-9)) / len(self.most)

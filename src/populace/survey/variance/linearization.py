@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,7 @@ from populace.survey.variance.design_variance import (
     moment_variance,
     replicate_variance,
 )
-from populace.survey.variance.statistics_of_totals import ValueAndGradient, ratios
+from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
 # So many rows of a stratum at least are taken to be there, however noise has it.
 MIN_STRATUM_ROWS = 2.0
@@ -63,56 +64,58 @@ def ask_sums(oracle: SurveyOracle, batches: Sequence[SumBatch]) -> list[tuple[Su
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueryTotals:
-    """The totals of a query (groups × terms), the noise behind them, and the statistic that they give.
+    """The totals of a query (groups × cells), the noise behind them, and the statistic that they give.
 
-    `parts` has the answer behind each term, and `weights` by how much each of its cells counts (units × groups): noise
-    of a term is the sum over units.
+    `weights` says by how much each number of the answer counts (units × groups): noise of a cell is the sum over units.
     """
 
     question: SumQuestion
     answers: Answers
     totals: Floats
-    parts: tuple[NoisySum, ...]
     weights: Floats
     found: ValueAndGradient
+    unsure: float = 0.0
 
     @classmethod
-    def of(cls, question: SumQuestion, answers: Answers) -> QueryTotals:
-        """Return the totals of a query."""
-        cells = question.cells
-        asked = [answers[each] for each in question.sums]
-        sums, parts = _arrange_answers(question, cells, asked, values=question.values)
-        totals = np.einsum("u,ugk->gk", cells.weights, sums)
-        here = cells.arrange(np.ones_like(parts[0].values), question.axes)
-        weights = cells.weights[:, None] * here.reshape(len(cells.weights), len(totals), -1)[:, :, 0]
+    def of(cls, question: SumQuestion, answers: Answers, *, unsure: float = 0.0) -> QueryTotals:
+        """Return the totals of a query; `unsure` is the variance of factors of weights, times what they multiply."""
+        cells, answer = question.cells, answers[question.sum]
+        totals = np.einsum("u,ugk->gk", cells.weights, _arrange(question, cells, answer.values))
+        here = _arrange(question, cells, np.ones_like(answer.values))[:, :, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             found = question.statistic(totals)
         return cls(
-            question=question, answers=answers, totals=totals, parts=parts, weights=weights, found=found
+            question=question,
+            answers=answers,
+            totals=totals,
+            weights=cells.weights[:, None] * here,
+            found=found,
+            unsure=unsure,
         )
 
     def noise(self, gradient: Floats, group: int) -> NoiseTerms:
-        """Return the privacy noise of a number with this gradient by the terms of a group."""
-        parts = zip(self.parts, gradient, strict=True)
-        return sum((part.terms(slope * self.weights[:, group]) for part, slope in parts), NoiseTerms())
+        """Return the privacy noise of a number with this gradient by the cells of a group."""
+        own = self.answers[self.question.sum].terms(np.outer(self.weights[:, group], gradient))
+        if not self.unsure:
+            return own
+        # A cell's mean score is about as far from 0 as that of rows: its factor moves the sum by as much.
+        square = max(float(self.question.expected_form(gradient) @ self.totals[group]), 0.0)
+        return own + NoiseTerms(gaussian=self.unsure * square)
 
     def size(self, group: int) -> tuple[float, float]:
         """Return what a group's numbers are divided by, and the deviation of its noise."""
-        query = self.question.query
-        ones = np.zeros(self.totals.shape[1])
-        if self.question.values is not None:
-            ones[:] = 1
-        else:
-            ones[1 if self.question.statistic is ratios else 0] = 1
-        size = float(ones @ self.totals[group])
-        return abs(size) if query.statistic is Statistic.RATIO else size, self.noise(ones, group).deviation
+        own = self.totals[group]
+        if self.question.query.statistic is not Statistic.RATIO:
+            ones = np.ones_like(own)
+            return float(own.sum()), self.noise(ones, group).deviation
+        # The number below the line of a ratio, whose slopes do not depend on where it is.
+        below = self.question.divisor
+        return abs(float(below @ own)), self.noise(below, group).deviation
 
-    def variance_below(
-        self, gradient: Floats, group: int, *, below: Sequence[Sum], share: float
-    ) -> SamplingVariance:
-        """Return the sampling variance of the share of rows below a quantile, from what each psu has below it."""
+    def variance_below(self, gradient: Floats, group: int, *, below: Sum) -> SamplingVariance:
+        """Return the sampling variance of the share of rows below a quantile, from what psus have below it."""
         size = float(self.totals[group].sum())
-        found = self._between_psus(below, np.array([-share, 1.0]) / size, group, values=None)
+        found = self._between_psus(below, np.ones(1) / size, group, axes=self.question.by)
         return self._bound_by_effect(found, gradient, group)
 
     def spread(self, gradient: Floats, group: int) -> SamplingVariance | None:
@@ -123,39 +126,61 @@ class QueryTotals:
         if question.design.replicates is not None:
             found = self._between_replicates(question.design.replicates, gradient, group)
         elif question.design.clustered:
-            found = self._between_psus(question.psu_sums, gradient, group, values=question.values)
+            found = self._between_psus(question.psu_sum, gradient, group)
         else:
             return self._between_rows(gradient, group)
         return self._bound_by_effect(found, gradient, group)
 
     def _bound_by_effect(self, found: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
-        """Return a variance between units, held to the largest design effect where one is declared."""
+        """Return a variance between units with what to expect of it, and at most, by design effects."""
+        found = replace(found, expected=self._expect_variance(gradient, group))
         effect = self.question.design.max_design_effect
         if effect is None or not self.question.squared:
             return found
         return replace(found, most=float(effect) * self._between_rows(gradient, group).draws())
 
+    def _expect_variance(self, gradient: Floats, group: int) -> tuple[float, float] | None:
+        """Return the median of a variance between units and the deviation of its logarithm, or None if noise hides it.
+
+        It is that of rows drawn directly, as the cells of the estimate and the squares of all weights tell it, times a
+        design effect.
+        """
+        question, effect = self.question, self.question.design.design_effect
+        each = max(map(float, question.design.stratum_base))
+        if question.weight_squares is not None:
+            weights, squares = (self.answers[asked] for asked in question.weight_squares)
+            whole, square = float(weights.values), float(squares.values)
+            if whole <= 4 * math.sqrt(weights.variance) or square <= 4 * math.sqrt(squares.variance):
+                return None
+            each = square / whole
+        form = question.expected_form(gradient)
+        rows = float(form @ self.totals[group])
+        rows = max(rows, self.answers[question.sum].terms(np.outer(self.weights[:, group], form)).deviation)
+        if not rows > 0:
+            return None
+        return float(effect.median) * each * rows, effect.log_deviation(question.query.statistic.is_total)
+
     def _between_psus(
-        self, asked: Sequence[Sum], gradient: Floats, group: int, *, values: Axis | None
+        self, asked: Sum, gradient: Floats, group: int, *, axes: Sequence[Axis] | None = None
     ) -> SamplingVariance:
         """Compare psus: from their noisy sums, less what the noise adds."""
-        question, design = self.question, self.question.design
-        cells, found = question.psus, [self.answers[each] for each in asked]
-        sums, parts = _arrange_answers(question, cells, found, values=values)
-        sums = cells.weights[:, None] * sums[:, group]
-        own = cells.weights[:, None] ** 2 * np.array([part.variance for part in parts])
-        noise = np.einsum("uk,k->u", own, gradient**2)
-        units = SampledUnits.of(design)
-        each = units.strata.factors[units.stratum] * (own @ gradient**2)
+        question, design, answer = self.question, self.question.design, self.answers[asked]
+        cells, units, degrees = question.psus, SampledUnits.of(design), float(design.degrees or 1)
+        # Below a quantile, what rows of a psu weigh is in the sum already.
+        counted = axes is not None and question.weights_in_sums
+        weights = np.ones_like(cells.weights) if counted else cells.weights
+        sums = weights[:, None] * _arrange(question, cells, answer.values, axes=axes)[:, group]
+        noise = weights**2 * answer.variance * float(gradient @ gradient)
+        each = units.strata.factors[units.stratum] * noise
         return SamplingVariance(
-            value=float(units.variance(np.einsum("uk,k->u", sums, gradient))),
+            value=float(units.variance(sums @ gradient)),
             bias=float(units.bias(noise)),
-            degrees=float(design.degrees or 1),
-            bias_degrees=_effective_number(each) * (design.degrees or 1) / len(each),
+            degrees=degrees,
+            bias_degrees=_effective_number(each) * degrees / len(each),
         )
 
     def _between_rows(self, gradient: Floats, group: int) -> SamplingVariance:
-        """Compare rows of a stratum, or all rows where units were drawn: from noisy sums of squares and products."""
+        """Compare rows of a stratum, or all rows where units were drawn: from noisy sums of squares."""
         question, design, cells = self.question, self.question.design, self.question.cells
         sizes = np.maximum(cells.arrange(self.answers[question.rows].values, ()), MIN_STRATUM_ROWS)
         direct = not design.clustered and design.replicates is None
@@ -165,32 +190,20 @@ class QueryTotals:
             if direct
             else StratumFactors(sizes=sizes, unsampled_fraction=np.ones_like(sizes))
         )
-        base, values = cells.weights, question.values
-        sums, _ = _arrange_answers(question, cells, self.parts, values=values)
-        count, noise = len(gradient), []
-        squares = np.zeros((len(base), count, count))
-        factors = strata.factors * base**2
-        for (one, other), asked in question.products.items():
-            part = self.answers[asked]
-            found = _arrange_answers(question, cells, [part], values=values)[0][:, group]
-            if values is not None:
-                # Each row has one value: products of two of them are 0.
-                squares[:, np.arange(count), np.arange(count)] = found
-                noise.append(part.terms(np.outer(factors, gradient**2)))
-                break
-            squares[:, one, other] = squares[:, other, one] = found[:, 0]
-            noise.append(part.terms(factors * gradient[one] * gradient[other] * (1 if one == other else 2)))
-        own = base[:, None] ** 2 * np.array([part.variance for part in self.parts])
+        base, answer, squares = cells.weights, self.answers[question.sum], self.answers[question.squares]
+        form = question.square_form(gradient)
+        sums = _arrange(question, cells, answer.values)[:, group]
+        found = _arrange(question, cells, squares.values)[:, group]
         value, bias = moment_variance(
             strata,
-            sums=np.einsum("uk,k->u", base[:, None] * sums[:, group], gradient),
-            squares=np.einsum("i,uij,j->u", gradient, base[:, None, None] ** 2 * squares, gradient),
-            noise=np.einsum("uk,k->u", own, gradient**2),
+            sums=base * (sums @ gradient),
+            squares=base**2 * (found @ form),
+            noise=base**2 * answer.variance * float(gradient @ gradient),
         )
         return SamplingVariance(
             value=float(value),
             bias=float(bias),
-            noise=sum(noise, NoiseTerms()),
+            noise=squares.terms(np.outer(strata.factors * base**2, form)),
             degrees=max(float(sizes.sum()) - len(sizes), 1.0),
         )
 
@@ -199,12 +212,11 @@ class QueryTotals:
     ) -> SamplingVariance:
         """Compare replicates, less what the noise of their sums adds."""
         question, cells = self.question, DesignUnits.whole(self.question.design)
-        scores, noise = np.zeros((2, len(question.replicate_sums)))
-        for place, asked in enumerate(question.replicate_sums):
-            found = [self.answers[each] for each in asked]
-            sums, parts = _arrange_answers(question, cells, found, values=question.values)
-            scores[place] = gradient @ sums.sum(axis=0)[group]
-            noise[place] = sum(part.variance * g**2 for part, g in zip(parts, gradient, strict=True))
+        answers = [self.answers[each] for each in question.replicate_sums]
+        scores = np.array(
+            [gradient @ _arrange(question, cells, each.values).sum(axis=0)[group] for each in answers]
+        )
+        noise = np.array([each.variance for each in answers]) * float(gradient @ gradient)
         # The form is quadratic, so independent noise adds the sum of its values at each replicate's noise alone.
         alone = np.diag(np.sqrt(noise))
         bias = replicate_variance(np.zeros(()), replicates=alone, design=replicates).sum()
@@ -227,17 +239,14 @@ def _effective_number(variances: Floats) -> float:
     return float(variances.sum() ** 2 / max(float((variances**2).sum()), 1e-300))
 
 
-def _arrange_answers(
-    question: SumQuestion, cells: DesignUnits, parts: Sequence[NoisySum], *, values: Axis | None
-) -> tuple[Floats, tuple[NoisySum, ...]]:
-    """Return answers as units × groups × terms, and the answer behind each term.
-
-    With `values`, those of one answer are the terms.
-    """
-    axes = question.by if values is None else (*question.by, values)
+def _arrange(
+    question: SumQuestion,
+    cells: DesignUnits,
+    values: Floats,
+    *,
+    axes: Sequence[Axis] | None = None,
+) -> Floats:
+    """Return an answer as units × groups × cells; with `axes`, it is by these alone, and each group has one cell."""
     groups = int(np.prod([axis.levels for axis in question.by], dtype=np.int64))
-    held = [
-        cells.arrange(part.values, axes).reshape(len(cells.weights), groups, -1)
-        for part in (parts if values is None else parts[:1])
-    ]
-    return np.concatenate(held, axis=-1), tuple(parts) if values is None else (parts[0],) * values.levels
+    found = cells.arrange(values, question.axes if axes is None else axes)
+    return found.reshape(len(cells.weights), groups, -1)

@@ -5,8 +5,6 @@ Source: Woodruff 1952.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from populace.survey.sums import Sum
 from populace.survey.variance.confidence_intervals import NoiseTerms, SamplingVariance, half_width
 from populace.survey.variance.linearization import QueryTotals
@@ -16,8 +14,8 @@ from populace.survey.variance.quantiles import QuantileBins
 Quantile = tuple[float, tuple[float, float], SamplingVariance | None, NoiseTerms, float]
 
 
-def woodruff_quantile(totals: QueryTotals, number: int, share: float, below: Sequence[Sum]) -> Quantile:
-    """Return a quantile of the group of a number; `below` are sums by psu, where they were asked about it."""
+def woodruff_quantile(totals: QueryTotals, number: int, share: float, below: Sum | None) -> Quantile:
+    """Return a quantile of the group of a number; `below` is the sum by psu, where it was asked for."""
     bins = QuantileBins.of(totals.question.query, totals.question.design.schema)
     counts, (size, _) = totals.totals[number], totals.size(number)
     value = bins.quantile(counts, share)
@@ -26,9 +24,7 @@ def woodruff_quantile(totals: QueryTotals, number: int, share: float, below: Seq
     guess = abs(value - bins.straight(counts, share))
     noise = totals.noise(gradient, number)
     spread = (
-        totals.variance_below(gradient, number, below=below, share=share)
-        if below
-        else totals.spread(gradient, number)
+        totals.variance_below(gradient, number, below=below) if below else totals.spread(gradient, number)
     )
     half = half_width(spread, noise=noise)
     ends = [bins.quantile(counts, share + sign * half) for sign in (-1, 1)]

@@ -1,0 +1,153 @@
+"""Weights that are adjusted by cells before sums are asked: for item nonresponse, and to meet public totals.
+
+Two steps. First the sample is counted by cells, with noise: from then on the factors of cells are public numbers. Then
+every sum of a query multiplies weights by the factor of the row's cell, so whatever sums can tell, of whatever design,
+they tell of adjusted weights too. Factors count as fixed in sampling errors, as adjusted weights of published files do;
+where totals explain an answer, that errs on the safe side. The noise of factors is part of the privacy error.
+Source: Särndal and Lundström 2005, chapters 5 to 7 (weighting classes, calibration).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from populace.core.array_types import Floats
+from populace.core.marginals import Marginal
+from populace.survey.calibration.calibrated_sample import CalibratedSample, NoisyCellSums
+from populace.survey.calibration.contingency_table import ContingencyTable
+from populace.survey.design.design import Design
+from populace.survey.sums import CellWeights, Sum
+from populace.survey.variance.linearization import NoisySum
+
+# Factors are whole numbers of this part, and never beyond the most: one row would then stand for too many.
+FACTOR_UNIT, MAX_RESPONSE_FACTOR = Fraction(1, 2**10), 5.0
+# A cell whose respondents do not stand out of their noise by so many deviations has the factor of all.
+MIN_RESPONDENTS_Z = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AdjustedCells:
+    """The factor of each cell, and how unsure all factors together are, relative to what they multiply."""
+
+    weights: CellWeights
+    people: float
+    unsure: float
+
+    @classmethod
+    def of(cls, by: Marginal, factors: Floats, *, people: float, unsure: float) -> AdjustedCells:
+        """Return factors as exact numbers."""
+        steps = np.maximum(np.rint(np.nan_to_num(factors, nan=1.0) / float(FACTOR_UNIT)), 0).astype(np.int64)
+        if not steps.any():
+            steps[:] = FACTOR_UNIT.denominator
+        values = tuple(int(each) * FACTOR_UNIT for each in steps.ravel().tolist())
+        return cls(weights=CellWeights(by=by, values=values), people=people, unsure=unsure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ResponseAdjustment:
+    """Respondents of a cell stand for all of its rows: by the weights of both, for one column."""
+
+    column: str
+    by: Marginal
+    sums: tuple[Sum, Sum]
+
+    @classmethod
+    def of(cls, column: str, design: Design) -> ResponseAdjustment:
+        """Return the adjustment for missing answers of a column."""
+        missing, schema = design.missing[column], design.schema
+        everyone = _sum_weights(missing.cells(schema), design, where=schema.columns[column].universe)
+        answered = _sum_weights(missing.cells(schema), design, known=(column,))
+        return cls(column=column, by=missing.cells(schema), sums=(everyone, answered))
+
+    def adjust(self, answers: Sequence[NoisySum]) -> AdjustedCells:
+        """Return all over respondents, cell by cell; where noise hides these, of all cells together."""
+        everyone, answered = (np.asarray(each.values, dtype=np.float64) for each in answers)
+        noise = [math.sqrt(each.variance) for each in answers]
+        whole = max(float(everyone.sum()), noise[0])
+        shared = whole / max(float(answered.sum()), noise[1])
+        clear = answered > MIN_RESPONDENTS_Z * noise[1]
+        factors = np.where(clear, everyone / np.where(clear, answered, 1.0), shared)
+        relative = np.where(
+            clear, np.hypot(noise[0], noise[1] * factors) / np.where(clear, everyone, 1.0), 1.0
+        )
+        part = np.clip(everyone, noise[0], None) / whole
+        unsure = float(np.sqrt((np.where(clear, part * relative, 0.0) ** 2).sum()))
+        return AdjustedCells.of(
+            self.by, np.clip(factors, 1.0, MAX_RESPONSE_FACTOR), people=whole, unsure=unsure
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TotalsAdjustment:
+    """Weights meet public totals: the table of the sample is raked, and a cell's factor is what that changes."""
+
+    table: ContingencyTable
+    largest: float
+    shrink: float
+    sums: tuple[Sum, ...]
+
+    @property
+    def by(self) -> Marginal:
+        """The cells of all totals together."""
+        return self.table.by
+
+    @classmethod
+    def of(cls, design: Design) -> TotalsAdjustment:
+        """Return the adjustment to all totals of a design; of several sets of bins, the finest is used."""
+        table = ContingencyTable.of(design.totals, schema=design.schema)
+        return cls(
+            table=table,
+            largest=float(design.weight_bound),
+            shrink=float(design.shrink),
+            sums=(_sum_weights(table.by, design),),
+        )
+
+    def adjust(self, answers: Sequence[NoisySum]) -> AdjustedCells:
+        """Return the raked weight of each cell, for a base weight of 1; all alike where the sample is lost in noise."""
+        (answer,) = answers
+        flat = NoisySum(values=answer.values.ravel(), step=answer.step, mechanism=answer.mechanism)
+        sample = CalibratedSample(
+            table=self.table,
+            answer=NoisyCellSums(sums=flat, squares=flat),
+            largest_base=self.largest,
+            shrink=self.shrink,
+        )
+        people = float(self.table.totals.people)
+        if sample.lost:
+            return AdjustedCells.of(self.table.by, np.ones_like(answer.values), people=people, unsure=1.0)
+        weights = np.where(self.table.possible, sample.weights[sample.bins], 0.0)
+        cells = np.where(self.table.possible, flat.values, 0.0)
+        moved = weights * math.sqrt(flat.variance) * (cells > 0)
+        return AdjustedCells.of(
+            self.table.by,
+            weights.reshape(answer.values.shape),
+            people=people,
+            unsure=float(np.sqrt((moved**2).sum())) / people,
+        )
+
+
+Adjustment = ResponseAdjustment | TotalsAdjustment
+
+
+def list_adjustments(design: Design, *, filled: Sequence[str]) -> tuple[Adjustment, ...]:
+    """Return what adjusts the weights of queries about some columns whose missing answers are filled."""
+    found: list[Adjustment] = [ResponseAdjustment.of(column, design) for column in filled]
+    return (*found, *([TotalsAdjustment.of(design)] if design.totals else []))
+
+
+def _sum_weights(
+    by: Marginal, design: Design, *, where: str | None = None, known: tuple[str, ...] = ()
+) -> Sum:
+    """Return the sum of weights by cells, of rows that the design counts."""
+    weight = design.weight
+    return Sum(
+        by=by,
+        where=where,
+        factors=() if weight is None else (weight,),
+        known=tuple(sorted({*known, *design.cells} - set(by.clique))),
+    )

@@ -1,0 +1,84 @@
+"""By which way a query is answered, from the design alone; what cannot be combined is refused with what can."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from populace.core.errors import UsageError
+from populace.schema.conditions.syntax_tree import Name
+from populace.schema.hints import quote_names
+from populace.survey.design.design import Design
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.queries.queries import Query, Statistic
+
+
+class Route(Enum):
+    """The ways of answering, in words for the table of combinations."""
+
+    SUMMED = "sums"
+    ADJUSTED = "sums of adjusted weights"
+    IMPUTED = "imputed answers"
+    COUNTED = "calibrated counts"
+
+
+def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
+    """Return the way of a query, and the columns whose missing answers it fills."""
+    filled = tuple(name for name in query.named if design.handling(name) is not MissingHandling.IGNORE)
+    _refuse_functions(query, design)
+    plain = not (
+        design.clustered or design.weights is not None or design.replicates or isinstance(design.base, dict)
+    )
+    if not filled:
+        if not design.totals or query.statistic is Statistic.FREQUENCY:
+            return Route.SUMMED, ()
+        direct = not design.clustered and design.replicates is None
+        return (Route.COUNTED if direct and query.statistic is Statistic.COUNT else Route.ADJUSTED), ()
+    inside = [name for name in filled if design.handling(name) is MissingHandling.IMPUTE]
+    simple = _is_simple(query) and plain and not design.totals and len(filled) == 1
+    if simple and filled[0] in query.known and filled[0] not in query.grouping_columns:
+        # Groups that are no whole cells are told by weights where these are made of the same cells.
+        apart = set(query.grouping_columns) - set(design.missing[filled[0]].match)
+        if inside or not apart:
+            return Route.IMPUTED, filled
+    if inside:
+        raise UsageError(
+            f"{query.place}: missing answers of {inside[0]!r} cannot be filled inside the barrier for it.",
+            hint=f'write how = "model" under [missing.{inside[0]}], which goes with weights, PSUs, totals and every '
+            "statistic; impute goes with means and proportions of one range, of samples without weights and PSUs",
+        )
+    if query.statistic is Statistic.FREQUENCY:
+        raise UsageError(
+            f"{query.place}: a frequency counts rows as they are, and {filled[0]!r} has missing answers to fill.",
+            hint="ask for a count: where the design has no weights, it counts rows",
+        )
+    if len(filled) > 1:
+        raise UsageError(
+            f"{query.place}: missing answers of {quote_names(filled)} are filled, and one column is the most.",
+            hint=f'write how = "ignore" for all but one, such as [missing.{filled[1]}]: rows without an answer to it '
+            "then do not count",
+        )
+    return Route.ADJUSTED, filled
+
+
+def _is_simple(query: Query) -> bool:
+    """Say whether it is a mean, or a proportion that meets a condition, of one column in its whole range."""
+    kind = query.statistic is Statistic.MEAN or (
+        query.statistic is Statistic.PROPORTION and query.that is not None
+    )
+    return kind and len(query.known) == 1 and query.low is None and query.high is None
+
+
+def _refuse_functions(query: Query, design: Design) -> None:
+    """Refuse columns that follow from one whose missing answers are filled: they stay missing."""
+    layout = design.schema.layout
+    for name, missing in design.missing.items():
+        if missing.how is MissingHandling.IGNORE:
+            continue
+        own = {part.name for part in design.schema.columns[name].variables}
+        follows = [each for each in layout.functions if own & set(layout.sources(each))]
+        if unfilled := [each for each in query.named if each in follows]:
+            raise UsageError(
+                f"{query.place}: missing answers of {name!r} are not filled in {unfilled[0]!r}, which follows from it.",
+                hint=f'ask for ranges of the column itself ({Name(name)} >= …), or write how = "ignore" under '
+                f"{missing.place}: missing answers then stay missing",
+            )

@@ -1,0 +1,160 @@
+"""Weights adjusted by cells: for item nonresponse and public totals, with weights, PSUs and every statistic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from populace.core.errors import UsageError
+from populace.schema.schema import Schema
+from populace.survey.design.design import Design
+from populace.survey.queries.queries import Queries
+from tests.helpers.survey_oracle import FakeSurvey, answer_directly, plan_queries
+
+SCHEMA = Schema.parse("""
+[columns.H]
+kind = "integer"
+min = 0
+max = 3
+[columns.PSU]
+kind = "integer"
+min = 0
+max = 4
+[columns.G]
+kind = "integer"
+min = 0
+max = 2
+[columns.X]
+kind = "integer"
+min = 0
+max = 50
+missing = ["-9"]
+[columns.W]
+kind = "numeric"
+min = 0
+max = 4
+width = 1
+""")
+DESIGNS = {
+    "rows": "[design]\n",
+    "weights": '[design]\nweights = "W"\n',
+    "psus": '[design]\nweights = "W"\nstrata = "H"\npsu = "PSU"\n',
+}
+# Groups of a query that are no whole cells are told by adjusted weights.
+MISSING = '[missing.X]\nhow = "model"\nmatch = ["G"]\n'
+ALL = """
+[[query]]
+statistic = "mean"
+column = "X"
+low = 1
+[[query]]
+statistic = "proportion"
+that = "X >= 20"
+by = ["H"]
+[[query]]
+statistic = "count"
+where = "X >= 20"
+[[query]]
+statistic = "total"
+column = "X"
+[[query]]
+statistic = "variance"
+column = "X"
+[[query]]
+statistic = "quantile"
+column = "X"
+p = 0.5
+"""
+
+
+def sample(size: int = 20_000, seed: int = 3) -> tuple[pa.Table, dict[str, np.ndarray]]:
+    """Rows of three groups that differ in X and in how many of them answer."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, size)
+    x = np.clip(np.rint(10 + 10 * group + 5 * rng.standard_normal(size)), 0, 50).astype(int)
+    weight = rng.choice([1.0, 2.0, 3.0], size)
+    lost = rng.random(size) < np.array([0.1, 0.3, 0.6])[group]
+    columns = {"H": rng.integers(0, 4, size), "PSU": rng.integers(0, 5, size), "G": group}
+    table = pa.table({**columns, "X": np.where(lost, -9, x), "W": weight})
+    return table, {"x": x, "w": weight, "g": group, "h": columns["H"]}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_respondents_stand_for_their_cell_in_every_statistic(name: str) -> None:
+    table, known = sample()
+    design = Design.parse(DESIGNS[name] + MISSING, schema=SCHEMA)
+    queries = Queries.parse(ALL, schema=SCHEMA)
+    oracle = FakeSurvey(table, schema=SCHEMA, epsilon="400", noise=0.0)
+    found = answer_directly(oracle, design=design, queries=queries)
+    x, w = known["x"], known["w"] if name != "rows" else np.ones(len(known["x"]))
+    mean = np.average(x, weights=w)
+    order = np.argsort(x)
+    truth = [
+        np.average(np.maximum(x, 1), weights=w),
+        *(np.average(x[known["h"] == h] >= 20, weights=w[known["h"] == h]) for h in range(4)),
+        w[x >= 20].sum(),
+        w @ x,
+        np.average((x - mean) ** 2, weights=w),
+        x[order][np.searchsorted(np.cumsum(w[order]), w.sum() / 2)],
+    ]
+    plain = np.average(x[np.array(table["X"]) != -9])
+    assert abs(plain - mean) > 2  # leaving them out is wrong
+    for row, exact in zip(found, truth, strict=True):
+        assert row.estimate == pytest.approx(exact, rel=0.03)
+        assert row.low < exact < row.high
+
+
+def test_totals_are_met_by_means_and_shares_of_clusters() -> None:
+    table, _ = sample()
+    counts = "{ 0 = 30000, 1 = 20000, 2 = 10000 }"
+    design = Design.parse(DESIGNS["psus"] + f'[[totals]]\nby = ["G"]\ncounts = {counts}\n', schema=SCHEMA)
+    text = """
+[[query]]
+statistic = "mean"
+column = "G"
+[[query]]
+statistic = "count"
+[[query]]
+statistic = "quantile"
+column = "X"
+p = 0.5
+"""
+    oracle = FakeSurvey(table, schema=SCHEMA, epsilon="400", noise=0.0)
+    mean, count, _ = answer_directly(oracle, design=design, queries=Queries.parse(text, schema=SCHEMA))
+    assert mean.estimate == pytest.approx(2 / 3, abs=0.01)
+    assert count.estimate == pytest.approx(60_000, rel=0.01)
+
+
+def test_noise_of_factors_is_part_of_the_privacy_error() -> None:
+    """Estimates of 60 runs move by what is told, never more, and by a third of it at least."""
+    table, _ = sample(4_000)
+    design = Design.parse(DESIGNS["weights"] + MISSING, schema=SCHEMA)
+    queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "X"', schema=SCHEMA)
+    found = [
+        answer_directly(
+            FakeSurvey(table, schema=SCHEMA, epsilon="0.5", seed=seed), design=design, queries=queries
+        )[0]
+        for seed in range(60)
+    ]
+    moved = np.std([row.estimate for row in found])
+    told = np.median([row.privacy_error for row in found])
+    assert 1 / 3 < moved / told < 1.1
+
+
+@pytest.mark.parametrize(
+    ("design", "query", "hint"),
+    [
+        (
+            DESIGNS["weights"] + MISSING.replace("model", "impute"),
+            'statistic = "mean"\ncolumn = "X"',
+            "model",
+        ),
+        ("[design]\n" + MISSING, 'statistic = "frequency"\nwhere = "X >= 20"', "count"),
+    ],
+)
+def test_what_does_not_combine_is_refused_with_what_does(design: str, query: str, hint: str) -> None:
+    queries = Queries.parse(f"[[query]]\n{query}", schema=SCHEMA)
+    with pytest.raises(UsageError) as refused:
+        plan_queries(Design.parse(design, schema=SCHEMA), queries)
+    assert hint in refused.value.hint
