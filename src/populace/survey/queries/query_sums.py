@@ -30,7 +30,7 @@ def make_sum_question(query: Query, design: Design) -> SumQuestion:
         values = QuantileBins.of(query, design.schema).axis
     if values is not None and values.column in (*query.by, *design.cells):
         raise SchemaError(
-            f"{query.place}: rows are told apart by {values.column!r} twice.",
+            f"{query.place}: rows are grouped by {values.column!r} twice.",
             hint="ask for groups by other columns than the one whose values are asked for, strata and psus included",
         )
     by_units = design.clustered or design.replicates is not None
