@@ -66,8 +66,8 @@ def _draw_codes(code: int, size: int, *, values: int | None, rng: np.random.Gene
     """Return a set of codes that holds one: a range around an ordered code, or codes drawn until one comes twice."""
     places = np.arange(size)
     if values is not None:
-        reach = 0.0 if code >= values else float(rng.uniform(0, values - 1))
-        inside: Truth = (np.abs(places - code) <= reach) & ((places < values) | (places == code))
+        distance = 0.0 if code >= values else float(rng.uniform(0, values - 1))
+        inside: Truth = (np.abs(places - code) <= distance) & ((places < values) | (places == code))
         return inside
     admitted: Truth = places == code
     while not admitted[drawn := int(rng.integers(size))]:
