@@ -85,7 +85,8 @@ def test_other_names_are_refused(tmp_path: Path) -> None:
 
 def test_saved_measurements_keep_their_format(tmp_path: Path) -> None:
     rows = pa.table({"sex": ["1", "2"] * 50, "age": [5, 25] * 50, "town": ["a", "c"] * 50})
-    measured = pp.measure(rows, schema=SCHEMA, epsilon=1, delta=0, method="independent", dataset="x")
+    spending = {"epsilon": 1, "delta": 0, "ledger": tmp_path / "l.db"}
+    measured = pp.measure(rows, schema=SCHEMA, method="independent", dataset="x", **spending)
     measured.save(tmp_path / "one")
     again = pp.Measurements.load(tmp_path / "one")
     assert again.digest == measured.digest
