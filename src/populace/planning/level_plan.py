@@ -206,9 +206,9 @@ class GeographyPlan:
             (geography.marginal(geography.spine.levels.index(name)), Fraction(0))
             for name in self.schema.invariants
         ]
-        return build_hierarchy_plan(self.schema, [*exact, *self._asked(set(cell_domain(self.schema)))])
+        return build_hierarchy_plan(self.schema, [*exact, *self._list_queries(set(cell_domain(self.schema)))])
 
-    def _asked(self, columns: Collection[str]) -> list[tuple[Marginal, Fraction]]:
+    def _list_queries(self, columns: Collection[str]) -> list[tuple[Marginal, Fraction]]:
         """Return the questions about some columns alone, with the variance of their noise."""
         geography = require_geography(self.schema)
         return [
@@ -222,7 +222,7 @@ class GeographyPlan:
         """What is measured of the members of linked tables; None of a single table."""
         if self.schema.linked is None:
             return None
-        return build_member_plan(self.schema, self._asked(self.schema.domain))
+        return build_member_plan(self.schema, self._list_queries(self.schema.domain))
 
     @property
     def spine(self) -> Spine:
