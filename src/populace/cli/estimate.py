@@ -96,6 +96,12 @@ def estimate(
     from populace.survey.design.design import Design
 
     if expect is not None:
+        if like is not None:
+            from populace.api.request import list_private_datasets, resolve_ledger
+            from populace.private.public_table import check_not_same_table
+
+            accounts = list_private_datasets(resolve_ledger(ledger))
+            check_not_same_table(like, data=data, accounts=accounts)
         print_expected(
             schema,
             design=design,

@@ -22,7 +22,7 @@ from populace.core.marginals import Counts
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.private.dry_run import EmptyTableOracle, check_answerable
-from populace.private.private_table import PrivateTable
+from populace.private.public_table import read_public_rows
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.numeric_values import numeric_column_names
@@ -129,7 +129,7 @@ class SimulatedSurveyOracle(EmptyTableOracle):
         schema, count = design.schema, min(rows, MAX_SIMULATED_ROWS)
         rng = np.random.default_rng(_SEED)
         if like is not None:
-            public = PrivateTable.of(like, schema=schema).survey_rows()
+            public = read_public_rows(like, schema=schema)
             size = len(next(iter(public.codes.values())))
             # All of them as often as they go, and some once more.
             drawn = np.concatenate(

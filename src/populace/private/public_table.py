@@ -17,9 +17,16 @@ from populace.core.errors import DataError, UsageError
 from populace.core.table_address import PushDown, TableAddress, parse_address
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.ledger.account import normalize_name
-from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source, read_codes
+from populace.private.read.rows_to_codes import (
+    check_header,
+    columns_to_read,
+    open_source,
+    read_codes,
+    read_rows,
+)
 from populace.private.read.sources import Source
 from populace.private.redact import redact_row_errors
+from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.cell_texts import Array, find_distinct, to_texts
 from populace.schema.hints import table_stem
 from populace.schema.schema import Schema
@@ -109,6 +116,14 @@ def read_public(data: Any, *, schema: Schema) -> PublicTable:
     else:
         name, digest = "table", csv_digest(source, columns=columns_to_read(plain))
     return PublicTable(name=name, digest=digest, domain=schema.domain, codes=codes)
+
+
+def read_public_rows(data: Any, *, schema: Schema) -> SurveyRows:
+    """Return the codes and numbers of all rows of a public table, whatever unit the private rows have."""
+    plain = replace(schema, unit=PrivacyUnit(), totals=())
+    source = open_source(data)
+    check_header(source, plain)
+    return read_rows(source, plain)
 
 
 def csv_digest(source: Source, *, columns: Sequence[str]) -> str:

@@ -185,9 +185,7 @@ class Manifest:
             linked=tuple(_parse_shape(_TABLE_NAME, name) for name in saved.get("linked", ())),
             drawing=_parse_unless_none(require_int, drawn["drawing"]),
             arithmetic=_parse_unless_none(partial(_parse_shape, _ARITHMETIC), drawn["arithmetic"]),
-            versions={
-                name: _parse_shape(_VERSION, saved["versions"][name]) for name in list_versions(suffix)
-            },
+            versions={of: _parse_shape(_VERSION, saved["versions"][of]) for of in list_versions(suffix)},
             parents={name: dict(digests) for name, digests in saved["parents"].items()},
             files={name: require_text(digest) for name, digest in saved["files"].items()},
         )
