@@ -140,6 +140,7 @@ def print_expected(
     """Write which intervals each query will have, what that rests on, and what would narrow them."""
     from populace.planning.expected_estimates import advise, assume_row_weight, predict_errors
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
+    from populace.release.table_files import read_table
     from populace.schema.schema import Schema
     from populace.survey.design.design import Design
     from populace.survey.queries.queries import Queries
@@ -148,8 +149,9 @@ def print_expected(
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
     note_unlisted_psus(drawn)
-    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
-    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
+    public = None if like is None else read_table(like, schema=described)
+    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=public)
+    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=public)
     weight = assume_row_weight(drawn, rows)
     if json:
         emit_json(

@@ -22,7 +22,6 @@ from populace.core.marginals import Counts
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.private.dry_run import EmptyTableOracle, check_answerable
-from populace.private.private_table import PrivateTable
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.numeric_values import numeric_column_names
@@ -39,6 +38,7 @@ from populace.survey.queries.expected_variance import ASSUMED_WEIGHT_SHARE
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_oracle import SumBatch
+from populace.survey.variance.sampled_rows import SampledRows
 
 # More invented rows than these add nothing: sums are scaled up.
 MAX_SIMULATED_ROWS = 100_000
@@ -129,8 +129,8 @@ class SimulatedSurveyOracle(EmptyTableOracle):
         schema, count = design.schema, min(rows, MAX_SIMULATED_ROWS)
         rng = np.random.default_rng(_SEED)
         if like is not None:
-            public = PrivateTable.of(like, schema=schema).survey_rows()
-            size = len(next(iter(public.codes.values())))
+            public = SampledRows(like, Design(schema=schema))
+            size = len(public.weight)
             # All of them as often as they go, and some once more.
             drawn = np.concatenate(
                 [np.tile(np.arange(size), rows // size), rng.permutation(size)[: rows % size]]
@@ -138,8 +138,8 @@ class SimulatedSurveyOracle(EmptyTableOracle):
             return cls(
                 schema=schema,
                 rows=SurveyRows(
-                    codes={name: own[drawn] for name, own in public.codes.items()},
-                    numbers={name: own[drawn] for name, own in public.numbers.items()},
+                    codes={name: public.codes(name)[drawn] for name in schema.domain},
+                    numbers={name: public.numbers(name)[drawn] for name in numeric_column_names(schema)},
                 ),
                 times=1.0,
                 rng=rng,
