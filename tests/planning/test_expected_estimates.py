@@ -82,3 +82,14 @@ def test_the_data_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert not ledger.exists()
     assert main(gone) == 2
     assert "--expect" in capsys.readouterr().err
+
+
+def test_a_private_table_is_not_taken_for_a_public_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--{key}={SURVEY / f'people-{key}.toml'}" for key in ("schema", "design", "queries")]
+    data = tmp_path / "people.csv"
+    data.write_text("stratum\n", "utf-8")
+    asked_for = ["estimate", str(data), *words, "--epsilon", "2", "--ledger", str(tmp_path / "ledger.db")]
+    assert main([*asked_for, "--expect", "5000", "--like", str(data)]) == 2
+    assert "names a private table" in capsys.readouterr().err

@@ -12,7 +12,6 @@ from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.estimate_notes import PUBLIC_TOTAL
-from populace.survey.imputation.imputation_plan import ImputationNoise
 from populace.survey.queries.queries import Queries
 from tests.helpers import small_survey
 from tests.helpers.survey_oracle import plan_queries
@@ -47,11 +46,9 @@ def test_public_totals_alone_are_refused_and_beside_others_leave_them_all(tmp_pa
     schema = Schema.parse(small_survey.SCHEMA)
     design = Design.parse(small_survey.TOTALS + small_survey.FILLED, schema=schema)
     plan = plan_queries(design, Queries.parse(sexes + income, schema=schema))
-    assert plan.fixed
-    ((imputation, noise),) = plan.imputations
-    assert noise == ImputationNoise.of(imputation, budget=plan.budget)
-    assert plan.counts is not None
-    assert plan.counts.decided
+    # A mean meets the totals too, with all of the budget.
+    (adjusted,) = plan.adjusted
+    assert (adjusted.share, adjusted.filled) == (1, ("income",))
 
 
 def test_totals_say_which_parts_of_the_design_counts_do_not_use() -> None:

@@ -254,7 +254,7 @@ class SumQuestion:
             values[tuple(map(slice, levels))] = np.array(held, dtype=object).reshape(levels)
             below = CellWeights(by=by, values=tuple(values.ravel().tolist()))
             asked = self._plain(self.psus, axes=self.by)
-            found.append(self._adjust(replace(asked, weights=self._weigh_listed_units(below)), 1))
+            found.append(self._adjust(replace(asked, weights=self._weigh_psus(below)), 1))
         return tuple(found)
 
     @property
@@ -262,7 +262,7 @@ class SumQuestion:
         """Whether base weights of strata are in sums, and not multiplied with them afterwards."""
         return self._unit_weights(1) is not None
 
-    def _weigh_listed_units(self, weights: CellWeights) -> CellWeights:
+    def _weigh_psus(self, weights: CellWeights) -> CellWeights:
         """Return weights times what rows of each stratum and psu count for: 0 where they are not listed."""
         listed = self._unit_weights(1)
         if listed is None:
