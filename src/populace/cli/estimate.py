@@ -138,17 +138,16 @@ def print_expected(
     epsilon: str,
     delta: str,
     like: Path | None,
-    data: Path,
+    data: Path | TableAddress,
     ledger: Path | None,
     json: bool,
 ) -> None:
     """Write which intervals each query will have, what that rests on, and what would narrow them."""
-    from populace.api.request import list_private_datasets, resolve_ledger
+    from populace.api.request import default_dataset, list_private_datasets, resolve_ledger
     from populace.planning.expected_estimates import advise, assume_row_weight, predict_errors
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
-    from populace.private.public_table import check_not_private
+    from populace.private.public_table import check_not_same_table
     from populace.schema.schema import Schema
-    from populace.studies.truths import read_table
     from populace.survey.design.design import Design
     from populace.survey.queries.queries import Queries
 
@@ -158,11 +157,10 @@ def print_expected(
     note_unlisted_psus(drawn)
     if like is not None:
         # The table is read without protection: never the private one, nor any other that has an account.
-        accounts = (*list_private_datasets(resolve_ledger(ledger)), data.stem, described.dataset or data.stem)
-        check_not_private(like, accounts=accounts)
-    public = None if like is None else read_table(like)
-    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=public)
-    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=public)
+        private = {described.dataset or default_dataset(data), *list_private_datasets(resolve_ledger(ledger))}
+        check_not_same_table(like, data=data, accounts=private)
+    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
+    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
     weight = assume_row_weight(drawn, rows)
     if json:
         emit_json(

@@ -129,7 +129,8 @@ def pair_rows(first: ComparedRows, second: ComparedRows, *, columns: Mapping[str
 
 def _read(data: Any, schema: Schema, *, weights: str | None, what: str, needed: bool) -> ComparedRows:
     # Nobody's rows are bounded here: all rows of both files count.
-    frequency, schema = schema.frequency, replace(schema, unit=PrivacyUnit(), totals=(), frequency=None)
+    unit = PrivacyUnit() if schema.linked is None else schema.unit
+    frequency, schema = schema.frequency, replace(schema, unit=unit, totals=(), frequency=None)
     try:
         source = open_tables(data, schema=schema)
         check_header(source, schema)
