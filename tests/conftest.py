@@ -22,6 +22,9 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 # What commands keep for later ones.
 os.environ.setdefault("XDG_CACHE_HOME", str(Path(__file__).parents[1] / ".pytest_cache" / "populace"))
 
+# The ledger of whoever runs the tests is neither read nor charged.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="populace-state-")
+
 # A shell lets jobs in the background ignore interrupts, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -29,7 +29,7 @@ from tests.audit.replay import (
     check_exact_totals,
     check_sensitivities,
 )
-from tests.audit.test_linked_replay import NO_KEY, PERSON_ROWS
+from tests.audit.test_linked_replay import NO_KEY, PERSON_ROWS, UNCHECKED
 from tests.audit.test_noise_scale import Scaled
 from tests.audit.transcripts import Workspace
 from tests.helpers.linked_files import draw_neighbours, place_frames, placed_schema
@@ -111,7 +111,7 @@ def test_a_row_for_every_person_is_seen_by_the_replay() -> None:
         for number in range(20):
             run_pair(number)
 
-    with seeded(*NO_KEY), seeded(*PERSON_ROWS), pytest.raises(LeakError):
+    with seeded(*NO_KEY), seeded(*UNCHECKED), seeded(*PERSON_ROWS), pytest.raises(LeakError):
         run_all()
 
 

@@ -256,9 +256,14 @@ def test_scores_carry_the_noise_that_was_charged(tmp_path, mechanism, scores):
 
 
 def test_making_a_table_reads_no_row(monkeypatch):
-    from populace.private import private_table as module
+    from populace.private import private_table
+    from populace.private.engines import open_engine
 
-    for reader in ("read_counted_codes", "read_rows", "read_tallies"):
+    for module, reader in (
+        (open_engine, "read_counted_codes"),
+        (private_table, "read_rows"),
+        (private_table, "read_tallies"),
+    ):
         monkeypatch.setattr(module, reader, lambda *_: pytest.fail("rows were read"))
     PrivateTable.of(pa.table({"who": ["x"], "a": [1], "b": [4]}), schema=SCHEMA)
 
@@ -332,12 +337,14 @@ def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, cap
 
     schema = Schema.parse("[table]\nmax_rows = 10\n" + SMALL)
     caplog.set_level(0)
+    said = set()
     for rows in (0, 1, 10, 11):
-        synthesize(
-            frame(rows), schema=schema, epsilon="1", delta="1e-6", ledger=tmp_path / f"{rows}.db", rows=5
-        )
-    out = capfd.readouterr()
-    assert (out.out, out.err) == ("", "")
+        ledger = tmp_path / f"{rows}.db"
+        synthesize(frame(rows), schema=schema, epsilon="1", delta="1e-6", ledger=ledger, rows=5)
+        out = capfd.readouterr()
+        said.add((out.out, out.err.replace(str(ledger), "LEDGER")))
+    # The account that is charged, and nothing else.
+    assert said == {("", "charging new account 'table' of new ledger LEDGER: epsilon 1, delta 1e-6\n")}
     assert not [r for r in caplog.records if r.name.split(".")[0] == "populace"]
     assert not recwarn.list
 

@@ -160,8 +160,10 @@ def default_dataset(data: Any) -> str:
             "standard input has no name that could name an account.",
             hint="give --dataset, or name the dataset in the schema: dataset = … under [table]",
         )
-    if given.name == real.name or not real.exists():
+    if given.name == real.name:
         return table_stem(real)
+    if not (real.is_file() or real.is_dir()):
+        return table_stem(given)
     if _CONTENT_ADDRESS.search(table_stem(real)):
         # Content stores name a file by a digest of it, which must not reach the ledger or a statement.
         raise UsageError(

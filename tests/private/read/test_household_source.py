@@ -97,6 +97,8 @@ def test_marginals_of_wide_rows_move_by_one_and_no_more():
 
 # A household's persons as several units: no key keeps its rows together, and each person brings a row of its own.
 NO_KEY = (linked_reader._read_unit, "id=linked.unit_key", "id=None")
+# A schema built otherwise would be refused.
+UNCHECKED = (linked_reader.check_linked_unit, "if linked is None:", "if linked is not None:")
 PERSON_ROWS = (
     HouseholdSource.batches,
     "parts = [cells[name].slice(start, BATCH_ROWS) for name in columns]",
@@ -104,8 +106,8 @@ PERSON_ROWS = (
     "parts = [cells[name].take(pa.array(often)) for name in columns]",
 )
 FAULTS = {
-    "rows of one key are several units": [NO_KEY],
-    "every person is a row": [NO_KEY, PERSON_ROWS],
+    "rows of one key are several units": [NO_KEY, UNCHECKED],
+    "every person is a row": [NO_KEY, UNCHECKED, PERSON_ROWS],
     "two rows of a key count": [(select_first_rows, "rank < rows", "rank < rows + 1")],
     "places are counted over all households": [
         (
