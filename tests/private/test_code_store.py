@@ -78,6 +78,19 @@ def test_a_file_counts_as_memory_does(rows: int, counted: bool) -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_declared_rows_in_a_file_may_be_none(rows: int) -> None:
+    store = CodeStore(KINDS, memory=0, max_rows=10**4)
+    assert not store.is_in_memory
+    store.append(people(rows))
+    for each in (store, store.keep(np.ones(rows, bool))):
+        engine = MemoryEngine(each, domain=Domain(SIZES))
+        found, counts = engine.tally()
+        assert found.shape == (rows, len(SIZES))
+        assert counts.tolist() == [1] * rows
+        assert engine.counts([Marginal(())])[0] == rows
+
+
 def test_measurements_are_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     frame = pa.table({name: pa.array(column) for name, column in people(9000).items()})
     found = []

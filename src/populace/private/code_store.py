@@ -113,7 +113,10 @@ class CodeStore:
         self._fill(batch)
 
     def blocks(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Yield the rows, all at once if they are in memory; those of a file are mapped while they are looked at."""
+        """Yield the rows, all at once if they are in memory; those of a file are mapped while they are looked at.
+
+        No rows are one block without any: whoever counts must not tell them from a few.
+        """
         if self._file is None:
             self._parts = [self._join()]
             yield dict(self._parts[0])
@@ -124,7 +127,7 @@ class CodeStore:
             yield self._views(
                 mmap.mmap(self._file, self._block_bytes, access=mmap.ACCESS_READ, offset=offset)
             )
-        if self._filled:
+        if self._filled or not self._rows:
             yield {name: column[: self._filled] for name, column in self._buffer.items()}
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> CodeStore:
