@@ -154,7 +154,7 @@ def test_texts_of_any_length_are_refused_with_the_header(tmp_path: Path) -> None
     path.write_bytes(path.read_bytes().replace(b"canary", b"can\xffry"))
     source = open_source(path)
     assert [batch.to_pydict() for batch in source.batches(["x"])] == [{"x": ["1", "2"]}]
-    with pytest.raises(DataError, match="'note' holds .* strL"):
+    with pytest.raises(DataError, match=r"'note' holds .* strL"):
         check_header(source, Schema.parse('[columns.note]\nkind = "categorical"\nvalues = ["a"]'))
 
 

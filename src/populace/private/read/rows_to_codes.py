@@ -75,7 +75,7 @@ def check_header(source: Source, schema: Schema) -> None:
     nested = source.without_text(wanted)
     if nested:
         raise DataError(
-            f"column {quote_names(nested)} holds lists, structures, lengths of time or Stata's strL, which have no codes.",
+            f"column {quote_names(nested)} holds lists, structures, lengths of time or strL, which have no codes.",
             hint="take it out of the schema, or turn it into texts (strL: of a fixed length), numbers or dates first",
         )
 

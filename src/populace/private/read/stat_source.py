@@ -1,8 +1,8 @@
 """Private rows in a file of SPSS, Stata or SAS, read batch by batch as codes, never as labels.
 
 A number that is whole reads as a whole number, a missing code of SPSS as its number, one of Stata or SAS as .a to .z.
-What becomes of a cell depends on that cell and on what the header declares: texts are read byte for byte and decoded one
-by one, so that a byte that the declared encoding lacks spoils its own character alone.
+What becomes of a cell depends on that cell and on what the header declares: texts are read byte for byte and decoded
+one by one, so that a byte that the declared encoding lacks spoils its own character alone.
 """
 
 from __future__ import annotations
