@@ -79,6 +79,12 @@ def test_cells_are_texts(cell: str, text: str | None) -> None:
     assert parse_object(f'{{"x": {cell}}}'.encode()) == {"x": text}
 
 
+@pytest.mark.parametrize("first", [FIRST, FIRST[:-1] + f', "more": "{"x" * 200_000}"}}'])
+def test_how_long_a_line_may_be_follows_from_no_row(tmp_path: Path, first: str) -> None:
+    long = FIRST[:-1] + f', "more": "{"x" * 2**21}"}}'
+    assert codes(tmp_path / "a.jsonl", first, long, FIRST) == [(17, 0)] * 2
+
+
 def test_blocks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_lines, "BLOCK_BYTES", 7)
     assert codes(tmp_path / "a.jsonl", *[FIRST] * 9) == [(17, 0)] * 9

@@ -35,7 +35,6 @@ class JsonLinesSource:
         """`first` is the first line, as `find_first_object` found it."""
         self._path, self._open = path, opened
         self.names = tuple(parse_object(first) or {})
-        self._longest = max(lines.MAX_LINE_BYTES, 16 * len(first))
 
     def without_text(self, columns: Sequence[str]) -> list[str]:
         """Return nothing: what is no text, number or truth value is an empty cell."""
@@ -45,7 +44,7 @@ class JsonLinesSource:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
         with redact_row_errors(str(self._path)), self._open() as handle:
-            for block in lines.read_whole_lines(handle, ends=_ENDS, longest=self._longest):
+            for block in lines.read_whole_lines(handle, ends=_ENDS, longest=lines.MAX_LINE_BYTES):
                 rows = [row for line in block.splitlines() if (row := parse_object(line)) is not None]
                 arrays = [pa.array([row.get(name) for row in rows], pa.string()) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
