@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
 import populace as pp
+from populace.core.errors import DataError
 from populace.private.private_table import PrivateTable
+from populace.private.read.rows_to_codes import open_source
+from populace.schema.codec.cell_texts import to_texts
 
 duckdb = pytest.importorskip("duckdb")
 KEEP_ONE = pp.Schema.parse("""
@@ -34,3 +39,60 @@ def test_texts_that_a_collation_calls_equal_have_an_order() -> None:
             rows, _ = PrivateTable.of(connection.table("visits"), schema=KEEP_ONE).engine().tally()
             kept.add(tuple(rows[:, 0].tolist()))
     assert kept == {(1,)}
+
+
+def save(folder: Path, *commands: str) -> Path:
+    with duckdb.connect(folder / "x.duckdb") as connection:
+        for command in commands:
+            connection.execute(command)
+    return folder / "x.duckdb"
+
+
+def test_only_tables_and_views_of_the_database_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB would take other names for those of files, and of variables of this program."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("x\n1\n")
+    path = save(
+        tmp_path,
+        "CREATE TABLE people (a INTEGER)",
+        "CREATE SCHEMA s",
+        "CREATE TABLE s.people (b INTEGER)",
+        'CREATE TABLE s."other.csv" (b INTEGER)',
+        "CREATE VIEW seen AS SELECT a AS c FROM people",
+    )
+    found = {
+        "people": "a",
+        "PEOPLE": "a",
+        "main.people": "a",
+        "s.people": "b",
+        "x.people": "a",
+        "x.s.people": "b",
+    }
+    for name, column in (found | {"seen": "c", 's."other.csv"': "b"}).items():
+        assert open_source(f"{path}::{name}").names == (column,), name
+    for name in ('"people.csv"', "address", '"other.csv"', "s.seen", "y.people", "a.b.c.people"):
+        with pytest.raises(DataError, match="no table"):
+            open_source(f"{path}::{name}")
+
+
+def test_moments_do_not_follow_the_zone_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(
+        tmp_path,
+        "CREATE TABLE people (t TIMESTAMPTZ)",
+        "INSERT INTO people VALUES ('2020-01-01 00:30:00+00')",
+        "CREATE VIEW days AS SELECT CAST(CAST(t AS DATE) AS VARCHAR) AS d FROM people",
+    )
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        (batch,) = open_source(f"{path}::days").batches(["d"])
+        assert to_texts(batch.column("d")).to_pylist() == ["2020-01-01"]
+        (batch,) = open_source(f"{path}::people").batches(["t"])
+        assert str(to_texts(batch.column("t"))[0]).startswith("2020-01-01 00:30:00")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
