@@ -147,6 +147,20 @@ def test_room_is_made_before_the_charge(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "stays charged" in words.pop()
 
 
+@pytest.mark.parametrize("rows", [1, 9000])
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_charge(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows: int
+) -> None:
+    """Whether there are more rows than memory holds must not decide whether a run fails."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    ledger = tmp_path / "l.db"
+    with pytest.raises(ResourceError, match="no file for codes can be made"):
+        pp.measure(
+            pa.table(people(rows)), schema=SCHEMA, epsilon=1, delta="1e-9", dataset="people", ledger=ledger
+        )
+    assert not ledger.exists() or not pp.Ledger.existing(ledger).accounts()
+
+
 def test_declared_rows_take_their_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     real = os.posix_fallocate
