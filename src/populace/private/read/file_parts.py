@@ -29,6 +29,12 @@ class PartsSource:
                     "the files of the table do not have the same columns.",
                     hint="give files of one table, or name one of them",
                 )
+        if any(source.decimal != first.decimal for source in parts):
+            # The mark of one of them would turn the numbers of others into other numbers.
+            raise DataError(
+                "only some files of the table part columns by semicolons, where a comma may be a decimal mark.",
+                hint="write all of them alike",
+            )
         if set(keys[0]) & set(first.names):
             raise DataError(
                 "a folder's name and the files in it name the same column.", hint="rename one of the two"
