@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 
 import populace as pp
 from populace.core.errors import DataError
+from populace.privacy.noise.entropy import RehearsalEntropy
+from populace.privacy.noise.split_key import Split, SplitKey
 from populace.private.private_table import PrivateTable
 from populace.private.read.rows_to_codes import open_source
+from populace.private.secret_split import split_table
 from populace.schema.codec.cell_texts import to_texts
 
 duckdb = pytest.importorskip("duckdb")
@@ -96,3 +100,26 @@ def test_moments_do_not_follow_the_zone_of_the_machine(
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_a_unit_of_a_query_without_order_lands_in_one_piece() -> None:
+    schema = pp.Schema.parse("""
+    [table]
+    unit = "person"
+    id = "person"
+    rows_per_unit = 2
+
+    [columns.who]
+    kind = "integer"
+    min = 0
+    max = 49
+    """)
+    split = Split(shares=(Fraction(1, 2),) * 2, neighbours=schema.unit.neighbours)
+    with duckdb.connect() as connection:
+        rows = connection.sql(
+            "SELECT i % 50 AS who, 'p' || who AS person FROM range(100) t(i) ORDER BY random()"
+        )
+        pieces = split_table(rows, schema=schema, split=split, key=SplitKey.draw(RehearsalEntropy(5)))
+        first, second = (piece.survey_rows().codes["who"].tolist() for piece in pieces)
+    assert sorted([*first, *second]) == sorted([*range(50), *range(50)])
+    assert not set(first) & set(second)
