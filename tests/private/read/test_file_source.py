@@ -172,3 +172,12 @@ def test_a_packed_copy_is_as_private_as_the_file() -> None:
     for name in ("people.csv.gz", "people.csv", "people/*.parquet", "people.dta"):
         with pytest.raises(UsageError, match="names a private table"):
             check_not_private(name, accounts={"people"})
+
+
+def test_standard_input_is_refused_where_a_copy_cannot_be_opened_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    file_source._copy_standard_input.cache_clear()
+    with pytest.raises(UsageError, match="on Linux alone"):
+        open_source(Path("-"))

@@ -7,11 +7,10 @@ import gzip
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from populace.core.errors import DataError, ResourceError
+from populace.core.errors import DataError, ResourceError, UsageError
 from populace.private.read.csv_source import CsvSource
 from populace.private.read.file_parts import PartsSource, find_parts, is_pattern, read_keys
 from populace.private.read.file_signatures import (
@@ -102,16 +101,17 @@ def _first_bytes(path: Path) -> bytes:
 
 @functools.cache
 def _copy_standard_input() -> Path:
-    """Copy standard input, which can be read once, to where it can be read again; on Linux no disk holds it.
+    """Copy standard input, which can be read once, to memory, where it can be read again; no disk holds it.
 
     The copy goes with the process.
     """
+    if not hasattr(os, "memfd_create"):
+        # Elsewhere all who open such a copy share one place in it, and a file with a name may outlive a kill.
+        raise UsageError(
+            "standard input is read on Linux alone.", hint="save the data to a file that only you can read"
+        )
     with redact_open_errors("standard input"):
-        if hasattr(os, "memfd_create"):
-            handle = os.memfd_create("populace")
-        else:
-            handle, name = tempfile.mkstemp(prefix="populace-")
-            Path(name).unlink()
+        handle = os.memfd_create("populace")
         with open(handle, "wb", closefd=False) as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
     return Path(f"/dev/fd/{handle}")
