@@ -19,6 +19,7 @@ from populace.methods.fit_measurements import fit
 from populace.methods.literature.gem.gem_network import GeneratorNetwork
 from populace.privacy.accounting.privacy_loss import price
 from populace.privacy.noise.noise_source import ExactNoise
+from populace.private import code_store
 from populace.release.synthetic_rows import draw_table
 from tests.audit.replay import LeakError, NoisyAnswer, check_sensitivities
 from tests.audit.tiny_tables import Rows, Twin, neighbour_pairs, run_twin, schema
@@ -91,6 +92,15 @@ def test_neighbours_agree_under_frozen_outputs(method):
     found = neighbour_pairs(30, seed=1)
     some = found[16:24:3] if method in NAMED else [found[0], found[8], *found[14:21:2], *found[22:26]]
     check_twins(some, method=method)
+
+
+@pytest.mark.parametrize("method", ["independent", "stability"])
+def test_neighbours_agree_where_codes_go_to_a_file(method, monkeypatch):
+    """An empty table and one row, one row and two: room for max_rows is made in a file before any row is read."""
+    monkeypatch.setattr(code_store, "MEMORY_SHARE", 2**60)
+    found = neighbour_pairs(30, seed=1)
+    for number, pair in enumerate((found[0], found[1], found[8])):
+        check_twin(run_twin(pair, method=method, ledgers=None, seed=number))
 
 
 @pytest.mark.parametrize("one_in", by_effort(slow=8, full=1))

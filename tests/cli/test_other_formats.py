@@ -125,9 +125,6 @@ READABLE: dict[str, Callable[[], bytes]] = {
     "tabs.tsv": lambda: TEXT.replace(",", "\t").encode(),
     "table.csv.gz": lambda: packed(TEXT.encode()),
     "wide.csv.gz": lambda: packed(TEXT.encode("utf-16")),
-    "lines.jsonl": LINES.encode,
-    "marked.ndjson": lambda: LINES.encode("utf-8-sig"),
-    "lines.jsonl.gz": lambda: packed(LINES.encode()),
     "table.parquet": parquet,
     "table.arrow": lambda: arrow(pa.ipc.new_file),
     "table.feather": lambda: arrow(pa.ipc.new_file),
@@ -164,11 +161,31 @@ def test_a_header_is_all_that_inspect_shows(
     assert not any(text in shown + drafted for text in (*HIDDEN, "40"))
 
 
+@pytest.mark.parametrize("name", ["lines.jsonl", "marked.ndjson", "lines.jsonl.gz"])
+def test_lines_without_a_header_become_a_schema_only_if_public(
+    workspace: Workspace, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    """The same words for every first line; what is public is read."""
+    out, said = workspace.path("draft.toml"), set()
+    for text in (LINES, "", "{}", f'"{CANARY}"', LINES[:20]):
+        content = text.encode("utf-8-sig" if name.startswith("marked") else "utf-8")
+        data = workspace.write(name, packed(content) if name.endswith("gz") else content)
+        assert main(["inspect", data, "--out", out]) == 2
+        said.add(capfd.readouterr().err)
+        if text == LINES:
+            assert main(["inspect", data, "--data-is-public", "--out", out]) == 0
+            capfd.readouterr()
+            assert list(tomllib.loads(Path(out).read_text("utf-8"))["columns"]) == list(SEEN)
+            Path(out).unlink()
+    assert len(said) == 1
+    assert "have no header" in said.pop()
+
+
 EBCDIC = "ASCII SPSS PORT FILE".encode("cp037").ljust(40, b"\x40")
 FORMATS: dict[str, tuple[bytes, str]] = {
-    "empty.jsonl": (b"{}\n{}\n", "JSON"),
     "wide.json": (LINES.encode("utf-16"), "JSON"),
-    "cut.jsonl": (LINES.encode()[:20], "JSON"),
+    "cut.json": (LINES.encode()[:20], "JSON"),
+    "lines.json": (LINES.encode(), "JSON"),
     "indented.json": (f'  {{\n"sex": "{CANARY}"}}\n'.encode(), "JSON"),
     "array.json": (f'[{{"sex": "{CANARY}"}}]'.encode(), "JSON"),
     "pretty.json": (f'[\n  {{"sex": "{CANARY}"}}\n]'.encode(), "JSON"),
@@ -227,7 +244,6 @@ FORMATS: dict[str, tuple[bytes, str]] = {
     "escape.csv": (f"\x1b[31m{CANARY},age\nf,1\n".encode(), "control characters"),
     "nought.csv": (f"sex\x00,age,{CANARY}\nf,1,2\n".encode(), "control characters"),
     "plain.dta": (f"{CANARY},age\nf,1\n".encode(), "named as a Stata file"),
-    "plain.jsonl": (f'"{CANARY}"\n'.encode(), "named as JSON"),
 }
 
 

@@ -48,17 +48,33 @@ def synth(data: str, folder: Path, *more: str) -> int:
         f"postgresql://me:{SECRET}@localhost/db::people",
         f"postgresql://localhost/db?password={SECRET}::people",
         f"postgres://me:{SECRET}@localhost/db",
+        f"postgresql+psycopg://me:{SECRET}@localhost/db::people",
+        f"Postgresql://me:{SECRET}@localhost/db::people",
+        f" postgresql://me:{SECRET}@localhost/db::people",
+        f"postgresql://localhost/db?PASSWORD={SECRET}::people",
+        f"jdbc:postgresql://localhost/db?user=me&password={SECRET}",
+        f"jdbc:oracle:thin:me/{SECRET}@localhost",
+        f"mysql://me:{SECRET}@localhost/db",
+        f"host=localhost user=me password={SECRET}",
     ],
 )
 def test_a_password_in_an_address_is_refused_and_not_repeated(
     address: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert synth(address, tmp_path) == 2
+    for given in (address, Path(address)):
+        with pytest.raises(UsageError):
+            parse_address(given)
     with pytest.raises(UsageError) as refusal:
         pp.synthesize(address, schema=pp.Schema.parse(SMALL), epsilon=1, delta=0, ledger=tmp_path / "l.db")
     shown = capfd.readouterr()
     assert SECRET not in shown.out + shown.err + str(refusal.value) + repr(refusal.value)
     assert not (tmp_path / "l.db").exists()
+
+
+def test_the_case_of_a_scheme_and_blanks_around_an_address_do_not_matter() -> None:
+    assert parse_address(" PostgreSQL://host/db::people") == parse_address("postgresql://host/db::people")
+    assert parse_address("Spark:people") == parse_address("spark:people")
 
 
 def test_addresses_print_the_name_of_the_table_alone() -> None:
@@ -69,7 +85,9 @@ def test_addresses_print_the_name_of_the_table_alone() -> None:
     assert "db.example" not in repr(address) + address.title
 
 
-@pytest.mark.parametrize("text", ["people.csv", "a::b.csv", "folder/spark", "c:/x", 5, None])
+@pytest.mark.parametrize(
+    "text", ["people.csv", "a::b.csv", "folder/spark", "c:/x", "c:\\x", " a.csv", 5, None]
+)
 def test_what_is_no_address_stays_what_it_is(text: Any) -> None:
     assert parse_address(text) is None
 

@@ -78,6 +78,19 @@ def test_a_file_counts_as_memory_does(rows: int, counted: bool) -> None:
         assert np.array_equal(one, other)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_declared_rows_in_a_file_may_be_none(rows: int) -> None:
+    store = CodeStore(KINDS, memory=0, max_rows=10**4)
+    assert not store.is_in_memory
+    store.append(people(rows))
+    for each in (store, store.keep(np.ones(rows, bool))):
+        engine = MemoryEngine(each, domain=Domain(SIZES))
+        found, counts = engine.tally()
+        assert found.shape == (rows, len(SIZES))
+        assert counts.tolist() == [1] * rows
+        assert engine.counts([Marginal(())])[0] == rows
+
+
 def test_measurements_are_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     frame = pa.table({name: pa.array(column) for name, column in people(9000).items()})
     found = []
@@ -132,6 +145,20 @@ def test_room_is_made_before_the_charge(monkeypatch: pytest.MonkeyPatch, tmp_pat
         words.add(str(refusal.value))
     assert len(words) == 1
     assert "stays charged" in words.pop()
+
+
+@pytest.mark.parametrize("rows", [1, 9000])
+def test_a_folder_that_cannot_be_written_to_is_told_before_the_charge(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rows: int
+) -> None:
+    """Whether there are more rows than memory holds must not decide whether a run fails."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    ledger = tmp_path / "l.db"
+    with pytest.raises(ResourceError, match="no file for codes can be made"):
+        pp.measure(
+            pa.table(people(rows)), schema=SCHEMA, epsilon=1, delta="1e-9", dataset="people", ledger=ledger
+        )
+    assert not ledger.exists() or not pp.Ledger.existing(ledger).accounts()
 
 
 def test_declared_rows_take_their_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

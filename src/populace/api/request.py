@@ -160,6 +160,11 @@ def default_dataset(data: Any) -> str:
             "standard input has no name that could name an account.",
             hint="give --dataset, or name the dataset in the schema: dataset = … under [table]",
         )
+    if not table_stem(real):
+        raise UsageError(
+            f"{str(given)!r} has no name that could name an account.",
+            hint="give --dataset, or name the dataset in the schema: dataset = … under [table]",
+        )
     if given.name == real.name:
         return table_stem(real)
     if not (real.is_file() or real.is_dir()):

@@ -70,23 +70,40 @@ def inspect(data: Path | TableAddress, out: Path, public: bool, ledger: Path | N
         source = file = open_file(data)
         named, metadata = table_stem(data), file.metadata
         types = {name: _describe_type(kind) for name, kind in file.types.items()}
-    _check_names(source.names)
+    names = _find_names(source, public=public)
+    _check_names(names)
     if public:
-        document = draft_from_rows(_collect_values(source, types), dataset=named)
+        document = draft_from_rows(_collect_values(source, names, types), dataset=named)
         text = document.text(heading=FROM_ROWS)
     elif metadata is not None:
         document = document_from_labels(metadata, source=Path(str(data)).name, dataset=named)
         text = document.text(heading=FROM_LABELS)
     else:
-        document = draft_schema({name: types.get(name, ("", "")) for name in source.names}, dataset=named)
+        document = draft_schema({name: types.get(name, ("", "")) for name in names}, dataset=named)
         text = document.text(heading=NAMES_ONLY)
     save_text(text, out)
     left = [name for name, keys in document.columns.items() if "kind" not in keys]
-    say(f"{len(source.names)} columns, {len(left)} of them to fill in")
+    say(f"{len(names)} columns, {len(left)} of them to fill in")
     for remark in document.remarks:
         say(f"note: {remark}")
     if json or str(out) != "-":
-        emit_result({"schema": str(out), "columns": len(source.names), "to_fill_in": left}, json=json)
+        emit_result({"schema": str(out), "columns": len(names), "to_fill_in": left}, json=json)
+
+
+def _find_names(source: Source, *, public: bool) -> tuple[str, ...]:
+    """Return the names of the columns; of a table without a header they stand in its rows alone."""
+    from populace.private.read.file_parts import PartsSource
+    from populace.private.read.json_lines_source import AnyNames, JsonLinesSource
+
+    if not isinstance(source, JsonLinesSource | PartsSource) or not isinstance(source.names, AnyNames):
+        return source.names
+    if not public:
+        raise DataError(
+            "JSON Lines have no header: which keys there are stands in the rows alone.",
+            hint="write the schema from a codebook, give a CSV or Parquet file, or --data-is-public if everybody may "
+            "see it",
+        )
+    return source.collect_names()
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -127,13 +144,15 @@ def _describe_type(kind: Any) -> tuple[str, str]:
     return next(((sort, words) for holds, sort, words in known if holds(kind)), ("text", "text"))
 
 
-def _collect_values(source: Source, types: Mapping[str, tuple[str, str]]) -> dict[str, ObservedCells]:
+def _collect_values(
+    source: Source, names: tuple[str, ...], types: Mapping[str, tuple[str, str]]
+) -> dict[str, ObservedCells]:
     """Read all rows and return the distinct cells of each column. Called for public data alone."""
     from populace.schema.codec.cell_texts import find_distinct, to_texts, trim_texts
     from populace.schema.imports.draft import ObservedCells
 
-    found: dict[str, set[str]] = {name: set() for name in source.names}
-    for batch in source.batches(source.names):
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for batch in source.batches(names):
         for name, cells in found.items():
             written = trim_texts(to_texts(find_distinct(batch.column(name))[0]))
             cells.update(text for text in written.to_pylist() if text)

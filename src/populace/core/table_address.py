@@ -19,6 +19,10 @@ _TABLE = re.compile(r"(?P<where>.+)::(?P<table>[^/\]]+)")
 # A name in quotation marks may hold anything, points too; a mark in it is doubled.
 _NAME = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 _DUCKDB_SUFFIXES = (".duckdb", ".ddb")
+# A scheme has two letters or more, or it would be a drive. A path object has but one of the two strokes.
+_OTHER_ADDRESS = re.compile(
+    r"(?i)^[a-z][a-z0-9+.-]+:/|://|^(?:jdbc|odbc|sqlserver|mysql|oracle):|\bpassword\s*=|\bpwd\s*="
+)
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 
@@ -76,13 +80,20 @@ def parse_address(data: Any) -> TableAddress | None:
     """
     if not isinstance(data, str | Path):
         return None
-    text = str(data)
-    if text.startswith(("postgresql:", "postgres:")):
-        where, names = _split_table(text)
+    text = str(data).strip()
+    scheme, _, rest = text.partition(":")
+    if scheme.lower() in ("postgresql", "postgres"):
+        # A path object has lost one of the two strokes.
+        where, names = _split_table(f"{scheme.lower()}:{re.sub(r'^/(?!/)', '//', rest)}")
         _refuse_secrets(where)
         return TableAddress(kind="postgresql", location=where, names=names)
-    if text.startswith("spark:"):
-        return TableAddress(kind="spark", location="", names=_split_names(text.removeprefix("spark:")))
+    if scheme.lower() == "spark":
+        return TableAddress(kind="spark", location="", names=_split_names(rest))
+    if _OTHER_ADDRESS.search(text):
+        # Not quoted: it may hold a password.
+        raise UsageError(
+            "the data is the address of something that is not read here.", hint=f"give a file, or {FORMS}"
+        )
     if text.endswith(_DUCKDB_SUFFIXES) or any(f"{suffix}::" in text for suffix in _DUCKDB_SUFFIXES):
         where, names = _split_table(text)
         return TableAddress(kind="duckdb", location=where, names=names)
@@ -141,7 +152,7 @@ def _refuse_secrets(where: str) -> None:
         secret = parts.password is not None
     except ValueError:
         raise UsageError("the address of the database cannot be read.", hint=f"write {FORMS}") from None
-    if secret or any(key in _SECRETS for key, _ in parse_qsl(parts.query, keep_blank_values=True)):
+    if secret or any(key.lower() in _SECRETS for key, _ in parse_qsl(parts.query, keep_blank_values=True)):
         raise UsageError(
             "the address of the database holds a password.",
             hint="leave it out: set PGPASSWORD, or write it to a password file (~/.pgpass, PGPASSFILE)",

@@ -1,8 +1,8 @@
 """Codes of private rows: in memory up to a bound, beyond it in a private file that is mapped into memory by blocks.
 
 The file has no name from the moment it is made, so it is gone when the process is, however that ends, and nobody else
-can open it. A block holds some rows, column after column. Where the schema says how many rows there are at most, room
-for all of them is made before anything is charged.
+can open it. A block holds some rows, column after column. The file is made before anything is charged, whether or not
+it will be needed; where the schema says how many rows there are at most, so is the room for all of them.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class CodeStore:
         "_parts",
         "_row_bytes",
         "_rows",
+        "_spare",
         "_whole",
     )
 
@@ -70,19 +71,26 @@ class CodeStore:
         self._rows = self._filled = self._end = self._capacity = 0
         self._parts: list[Columns] = []
         self._buffer: dict[str, npt.NDArray[Any]] = {}
-        # A descriptor; the file has no name.
+        # Descriptors of the file in use, and of one that is there if it comes to that; neither has a name.
         self._file: int | None = None
+        self._spare: int | None = None
         if max_rows is not None and max_rows * self._row_bytes > memory:
             self._open_file()
             self._allocate(-(-max_rows // self._whole) * self._block_bytes, declared=True)
 
     @classmethod
     def of(cls, schema: Schema) -> CodeStore:
-        """Return a store for the codes of a schema's variables, within the memory that this process may use."""
+        """Return a store for the codes of a schema's variables, within the memory that this process may use.
+
+        Whether a file can be made is found out here: later it would depend on the number of rows.
+        """
         kinds = {name: np.min_scalar_type(size - 1) for name, size in schema.domain.items()}
         if schema.frequency is not None:
             kinds[FREQUENCY] = np.dtype(np.int64)
-        return cls(kinds, memory=memory_limit() // MEMORY_SHARE, max_rows=schema.max_rows)
+        found = cls(kinds, memory=memory_limit() // MEMORY_SHARE, max_rows=schema.max_rows)
+        if found.is_in_memory:
+            found._spare = found._make_file()
+        return found
 
     @property
     def is_in_memory(self) -> bool:
@@ -113,7 +121,10 @@ class CodeStore:
         self._fill(batch)
 
     def blocks(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Yield the rows, all at once if they are in memory; those of a file are mapped while they are looked at."""
+        """Yield the rows, all at once if they are in memory; those of a file are mapped while they are looked at.
+
+        No rows are one block without any: whoever counts must not tell them from a few.
+        """
         if self._file is None:
             self._parts = [self._join()]
             yield dict(self._parts[0])
@@ -124,14 +135,14 @@ class CodeStore:
             yield self._views(
                 mmap.mmap(self._file, self._block_bytes, access=mmap.ACCESS_READ, offset=offset)
             )
-        if self._filled:
+        if self._filled or not self._rows:
             yield {name: column[: self._filled] for name, column in self._buffer.items()}
 
     def keep(self, kept: npt.NDArray[np.bool_]) -> CodeStore:
         """Return a store of some of the rows. In a file, they take the place of others: this store is lost."""
         found = CodeStore(self._kinds, memory=self._memory)
         if self._file is not None:
-            found._use_file(os.dup(self._file))
+            found._use_file(found._hold(os.dup(self._file)))
             found._capacity = self._capacity
         start = 0
         for block in self.blocks():
@@ -185,19 +196,26 @@ class CodeStore:
         self._filled = 0
 
     def _open_file(self) -> None:
+        self._use_file(self._make_file() if self._spare is None else self._spare)
+
+    def _make_file(self) -> int:
         """Make a file that only this process can reach: readable by its owner alone, and without a name."""
         try:
             with tempfile.TemporaryFile(prefix="populace-") as unnamed:
-                self._use_file(os.dup(unnamed.fileno()))
+                return self._hold(os.dup(unnamed.fileno()))
         except OSError as error:
             raise ResourceError(
-                f"no file for codes can be made in {tempfile.gettempdir()}: {error.strerror}.",
-                hint="set TMPDIR to a folder that can be written to, or allow more --memory",
+                f"no file for codes can be made in the folder of temporary files: {error.strerror}.",
+                hint="set TMPDIR to a folder that can be written to",
             ) from None
+
+    def _hold(self, number: int) -> int:
+        """Close a descriptor when this store is gone."""
+        weakref.finalize(self, os.close, number)
+        return number
 
     def _use_file(self, number: int) -> None:
         self._file = number
-        weakref.finalize(self, os.close, number)
         self._buffer = {name: np.empty(self._whole, dtype=kind) for name, kind in self._kinds.items()}
 
     def _allocate(self, size: int, *, declared: bool) -> None:

@@ -17,6 +17,7 @@ from populace.core.errors import DataError, UsageError
 from populace.core.table_address import PushDown, TableAddress, parse_address
 from populace.measurements.public_marginals import PublicTable
 from populace.privacy.ledger.account import normalize_name
+from populace.private.read.file_parts import find_parts, is_pattern
 from populace.private.read.rows_to_codes import (
     check_header,
     columns_to_read,
@@ -28,7 +29,7 @@ from populace.private.read.sources import Source
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.codec.cell_texts import Array, find_distinct, to_texts
-from populace.schema.hints import table_stem
+from populace.schema.hints import fold_name, table_stem
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
 
@@ -39,7 +40,7 @@ def check_not_same_table(public: Any, *, data: Any, accounts: Collection[str]) -
     `accounts` are the names of tables that are known to be private. A frame has no name of its own.
     """
     data = data.data if isinstance(data, PushDown) else data
-    if _is_same_table(parse_address(public) or public, data):
+    if _is_same_table(parse_address(public) or public, parse_address(data) or data):
         raise UsageError(
             "the public table is the private table: its exact counts would be in the release.",
             hint="give a table that everybody may know, or leave --public out",
@@ -63,27 +64,56 @@ def check_not_private(public: Any, *, accounts: Collection[str]) -> None:
 
 
 def _names(path: Path) -> tuple[str, ...]:
-    """Return the names that a file's account may have; a link to a private table is private too."""
-    try:
-        real = path.resolve()
-    except (OSError, ValueError, RuntimeError):
-        # Whoever opens it says what is wrong with it.
-        real = path
-    return path.stem, path.name, table_stem(path), real.stem, real.name, table_stem(real)
+    """Return the names that accounts of a file, or of the files that a path stands for, may have.
+
+    A link to a private table is private too.
+    """
+    found: list[str] = []
+    for each in (path, *_list_files(path)):
+        try:
+            real = each.resolve()
+        except (OSError, ValueError, RuntimeError):
+            # Whoever opens it says what is wrong with it.
+            real = each
+        found += (each.stem, each.name, table_stem(each), real.stem, real.name, table_stem(real))
+    return tuple(dict.fromkeys(found))
 
 
 def _is_same_table(one: Any, other: Any) -> bool:
-    """Say whether two tables are one object, or one file under any of its names."""
-    if isinstance(one, TableAddress) or isinstance(other, TableAddress):
-        return bool(one == other)
+    """Say whether two tables are one object, or share a file under any of its names, or a table of a database."""
+    if isinstance(one, TableAddress) and isinstance(other, TableAddress):
+        # Names are folded, and those of schemas left aside: the database that finds a table has rules of its own. Of a
+        # server nobody can say whether it is another one.
+        alike = one.kind == other.kind and fold_name(one.table) == fold_name(other.table)
+        return alike and (
+            one.kind != "duckdb" or not _identities(one.location).isdisjoint(_identities(other.location))
+        )
     paths = [isinstance(each, str | os.PathLike) for each in (one, other)]
     if all(paths):
-        try:
-            return Path(one).absolute() == Path(other).absolute() or Path(one).samefile(other)
-        except (OSError, ValueError):
-            # Whoever opens them says what is wrong with them.
-            return False
+        return not _identities(one).isdisjoint(_identities(other))
     return not any(paths) and _native(one) is _native(other)
+
+
+def _identities(path: str | os.PathLike[str]) -> set[object]:
+    """Return what the files that a path stands for are known by: where they are, and which files of the disk."""
+    found: set[object] = set()
+    for each in _list_files(Path(path)):
+        try:
+            found.add(os.path.realpath(each))
+            held = each.stat()
+            found.add((held.st_dev, held.st_ino))
+        except (OSError, ValueError):
+            # Whoever opens it says what is wrong with it.
+            continue
+    return found
+
+
+def _list_files(path: Path) -> list[Path]:
+    """Return the files that a path stands for: those of a folder or of a pattern, or the one that it names."""
+    try:
+        return find_parts(path) if is_pattern(path) or path.is_dir() else [path]
+    except (DataError, OSError, ValueError):
+        return [path]
 
 
 def _native(frame: Any) -> Any:

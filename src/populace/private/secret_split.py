@@ -21,7 +21,8 @@ from populace.core.marginals import Counts
 from populace.privacy.noise.split_key import Split, SplitKey
 from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.private_table import PrivateTable
-from populace.private.read.rows_to_codes import check_header, columns_to_read, open_source, read_rows
+from populace.private.read.household_source import open_by_unit
+from populace.private.read.rows_to_codes import check_header, columns_to_read, read_rows
 from populace.private.read.value_counts import cells_to_texts, select_first_rows
 from populace.private.redact import redact_row_errors
 from populace.private.survey.survey_rows import SurveyRows
@@ -41,7 +42,8 @@ def split_table(data: Any, *, schema: Schema, split: Split, key: SplitKey) -> tu
     """
     _refuse_linked(schema)
     check_rows_are_units(schema)
-    source = open_source(data)
+    # Rows and ids come in two readings, which must agree about their order.
+    source = open_by_unit(data, key=schema.unit.id)
     check_header(source, schema)
 
     @cache
@@ -125,7 +127,7 @@ def write_split_files(
     """
     _refuse_linked(schema)
     id_column = require_id_column(schema)
-    source = open_source(data)
+    source = open_by_unit(data, key=id_column)
     check_header(source, schema)
     if source.decimal != ".":
         raise UsageError(

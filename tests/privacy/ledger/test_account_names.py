@@ -130,3 +130,9 @@ def test_a_table_that_has_an_account_is_not_public_by_any_of_its_names(tmp_path,
     with pytest.raises(UsageError, match="names a private table"):
         check_not_private(tmp_path / name, accounts={"people"})
     check_not_private(tmp_path / "other.csv", accounts={"people"})
+
+
+@pytest.mark.parametrize("data", ["/*.csv", "/*", "-"])
+def test_a_table_without_a_name_needs_one(data):
+    with pytest.raises(UsageError, match="no name that could name an account"):
+        default_dataset(data)

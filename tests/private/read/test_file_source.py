@@ -112,6 +112,15 @@ def test_a_pattern_of_other_files_is_a_table_too(tmp_path: Path) -> None:
     assert codes(tmp_path / "a[1].csv") == READ
 
 
+@pytest.mark.parametrize("names", [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_parts_with_other_decimal_marks_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+    """The mark of the first file would hold for all: 3,5 and 3.5 are not read alike."""
+    (tmp_path / names[0]).write_bytes(PLAIN)
+    (tmp_path / names[1]).write_bytes(PLAIN.replace(b",", b";"))
+    with pytest.raises(DataError, match="decimal mark"):
+        open_source(tmp_path / "*.csv")
+
+
 def test_parts_that_are_not_of_one_table_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(PLAIN)
     (tmp_path / "b.csv").write_bytes(b"AGE,TOWN\n17,canary4711\n")
@@ -163,3 +172,12 @@ def test_a_packed_copy_is_as_private_as_the_file() -> None:
     for name in ("people.csv.gz", "people.csv", "people/*.parquet", "people.dta"):
         with pytest.raises(UsageError, match="names a private table"):
             check_not_private(name, accounts={"people"})
+
+
+def test_standard_input_is_refused_where_a_copy_cannot_be_opened_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    file_source._copy_standard_input.cache_clear()
+    with pytest.raises(UsageError, match="on Linux alone"):
+        open_source(Path("-"))

@@ -93,3 +93,15 @@ def test_a_damaged_sheet_is_told_in_fixed_words(tmp_path: Path) -> None:
         read(path)
     assert "cannot be read" in str(caught.value)
     assert "canary4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize("state", ["hidden", "veryHidden"])
+def test_a_hidden_first_sheet_is_refused(tmp_path: Path, state: str) -> None:
+    book = openpyxl.Workbook()
+    book.active.append(("canary4711",))
+    book.active.sheet_state = state
+    book.create_sheet("shown").append(("a",))
+    book.save(tmp_path / "rows.xlsx")
+    with pytest.raises(DataError, match="is hidden") as caught:
+        open_source(tmp_path / "rows.xlsx")
+    assert "canary4711" not in str(caught.value)

@@ -127,6 +127,47 @@ def test_old_files_of_stata_are_windows_texts(tmp_path: Path) -> None:
     assert texts(path) == {"name": ["Köln"], "x": ["1"]}
 
 
+@pytest.mark.parametrize("suffix", [*WRITERS, "por"])
+def test_a_byte_outside_the_encoding_spoils_its_cell_alone(tmp_path: Path, suffix: str) -> None:
+    """A canary's text must not decide whether the rows of others can be read."""
+    path = tmp_path / "rows"
+    write = WRITERS.get(suffix, pyreadstat.write_por)
+    write(pd.DataFrame({"X": [1.0, 2.0, 3.0], "NAME": ["abc", "canary", "def"]}), str(path))
+    path.write_bytes(path.read_bytes().replace(b"canary", b"c\xff\x81\xc3ry"))
+    found = texts(path)
+    assert found["X"] == ["1", "2", "3"]
+    assert found["NAME"][::2] == ["abc", "def"]
+
+
+@pytest.mark.parametrize("suffix", ["sav", "dta"])
+def test_names_and_long_texts_are_decoded(tmp_path: Path, suffix: str) -> None:
+    path, long = tmp_path / "rows", "é" * 400
+    WRITERS[suffix](pd.DataFrame({"größe": [1.0], "straße": [long]}), str(path))
+    assert texts(path) == {"größe": ["1"], "straße": [long]}
+
+
+def test_texts_of_any_length_are_refused_with_the_header(tmp_path: Path) -> None:
+    """The library gives up at a stray byte of a strL; the other columns of such a file are read."""
+    path = tmp_path / "rows.dta"
+    frame = pd.DataFrame({"x": [1, 2], "note": ["a" * 3000, "canary"]})
+    frame.to_stata(path, version=118, write_index=False, convert_strl=["note"])
+    path.write_bytes(path.read_bytes().replace(b"canary", b"can\xffry"))
+    source = open_source(path)
+    assert [batch.to_pydict() for batch in source.batches(["x"])] == [{"x": ["1", "2"]}]
+    with pytest.raises(DataError, match=r"'note' holds .* strL"):
+        check_header(source, Schema.parse('[columns.note]\nkind = "categorical"\nvalues = ["a"]'))
+
+
+def test_an_unknown_encoding_is_refused_with_the_header(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.sav"
+    pyreadstat.write_sav(pd.DataFrame({"name": ["a"]}), str(path))
+    monkeypatch.setattr(stat_source, "_CODECS", {"UTF-8": "klingon"})
+    with pytest.raises(DataError, match="encoding of its texts that is not known"):
+        open_source(path)
+
+
 @pytest.mark.parametrize("suffix", WRITERS)
 def test_batches_are_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     path = tmp_path / "rows"

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from populace.core.errors import DataError
+from populace.private.read.json_lines_source import AnyNames, JsonLinesSource
 from populace.private.read.sources import FileSource
 
 _TABLES = (".parquet", ".pq")
@@ -22,16 +23,24 @@ class PartsSource:
     def __init__(self, parts: Sequence[FileSource], *, keys: Sequence[Mapping[str, str | None]]) -> None:
         first = parts[0]
         for source, own in zip(parts, keys, strict=True):
-            if set(source.names) != set(first.names) or set(own) != set(keys[0]):
+            alike = set(source.names) == set(first.names) and type(source.names) is type(first.names)
+            if not alike or set(own) != set(keys[0]):
                 raise DataError(
                     "the files of the table do not have the same columns.",
                     hint="give files of one table, or name one of them",
                 )
+        if any(source.decimal != first.decimal for source in parts):
+            # The mark of one of them would turn the numbers of others into other numbers.
+            raise DataError(
+                "only some files of the table part columns by semicolons, where a comma may be a decimal mark.",
+                hint="write all of them alike",
+            )
         if set(keys[0]) & set(first.names):
             raise DataError(
                 "a folder's name and the files in it name the same column.", hint="rename one of the two"
             )
-        self.names = (*first.names, *keys[0])
+        names = (*first.names, *keys[0])
+        self.names: tuple[str, ...] = AnyNames(names) if isinstance(first.names, AnyNames) else names
         self.decimal = first.decimal
         # Folders add columns to the first file's.
         self.metadata = None if keys[0] else first.metadata
@@ -50,14 +59,19 @@ class PartsSource:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch and file by file."""
         for part, keys in zip(self._parts, self._keys, strict=True):
-            # Of the keys alone there would be no rows to count.
-            own = [name for name in columns if name not in keys] or list(part.names[:1])
+            # Of the keys alone there would be no rows to count; where any column may be read, one without a name.
+            own = [name for name in columns if name not in keys] or [*part.names[:1], ""][:1]
             for batch in part.batches(own):
                 arrays = [
                     pa.array([keys[name]] * len(batch), pa.string()) if name in keys else batch.column(name)
                     for name in columns
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def collect_names(self) -> tuple[str, ...]:
+        """Read all rows and return the names that occur in any file without a header. For public data alone."""
+        found = [part.collect_names() for part in self._parts if isinstance(part, JsonLinesSource)]
+        return tuple(dict.fromkeys(name for names in (*found, self._keys[0]) for name in names))
 
 
 def is_pattern(path: Path) -> bool:

@@ -42,7 +42,9 @@ def _pandas(reader: str) -> str:
 
 
 _ORC = FileFormat("an ORC file", _pandas("read_orc"), "orc", (b"ORC",))
-_JSON = FileFormat("JSON", "write one object on each line, or CSV", "json jsonl ndjson geojson")
+_JSON = FileFormat(
+    "JSON", "write one object on each line and name the file .jsonl, or write CSV", "json geojson"
+)
 _XML = FileFormat("XML or HTML", _pandas("read_xml"), "xml html htm")
 _PYTHON = FileFormat("a file of Python objects or arrays", _EXPORT, "pkl pickle npy npz", (b"\x93NUMPY",))
 _ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07")

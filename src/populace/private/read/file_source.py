@@ -1,4 +1,4 @@
-"""Which reader a path needs, told by the first bytes of its file and never by its name."""
+"""Which reader a path needs, told by the first bytes of its file; JSON Lines begin with a row and are told by name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import gzip
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from populace.core.errors import DataError, ResourceError
+from populace.core.errors import DataError, ResourceError, UsageError
 from populace.private.read.csv_source import CsvSource
 from populace.private.read.file_parts import PartsSource, find_parts, is_pattern, read_keys
 from populace.private.read.file_signatures import (
@@ -22,7 +21,7 @@ from populace.private.read.file_signatures import (
     is_workbook,
     refuse_other_formats,
 )
-from populace.private.read.json_lines_source import JsonLinesSource, Opener, find_first_object
+from populace.private.read.json_lines_source import JsonLinesSource, is_json_lines
 from populace.private.read.sources import ArrowSource, FileSource, ParquetSource
 from populace.private.redact import redact_open_errors
 from populace.schema.imports.embedded.stat_formats import SIGNATURE_BYTES, detect_stat_format
@@ -44,6 +43,9 @@ def open_file(path: Path) -> FileSource:
 
 def _open_one(path: Path) -> FileSource:
     start = _first_bytes(path)
+    if is_json_lines(path):
+        packed = path.suffix.lower() == ".gz"
+        return JsonLinesSource(path, opened=lambda: _unpack(path) if packed else path.open("rb"))
     if start.startswith(PARQUET):
         return ParquetSource(path)
     if start.startswith((ARROW, ARROW_STREAM)):
@@ -62,30 +64,23 @@ def _open_one(path: Path) -> FileSource:
     refuse_other_formats(path, start)
     if path.suffix.lower() in (".parquet", ".pq"):
         raise DataError(f"{str(path)!r} is not a Parquet file.", hint="if it is CSV, name it .csv")
-    return _open_text(path, start, opened=lambda: path.open("rb"))
+    return CsvSource(path, opened=lambda: path.open("rb"))
 
 
 def _open_compressed(path: Path) -> FileSource:
-    def unpack() -> BinaryIO:
-        return cast(BinaryIO, gzip.open(path, "rb"))
-
     try:
-        with redact_open_errors(str(path)), unpack() as handle:
+        with redact_open_errors(str(path)), _unpack(path) as handle:
             start = handle.read(SIGNATURE_BYTES)
     except DataError:
         raise DataError(
             f"{str(path)!r} is compressed by gzip and damaged.", hint="unpack it first, or pack it again"
         ) from None
     refuse_other_formats(path, start)
-    return _open_text(path, start, opened=unpack, packed=True)
+    return CsvSource(path, opened=lambda: _unpack(path), packed=True)
 
 
-def _open_text(path: Path, start: bytes, *, opened: Opener, packed: bool = False) -> FileSource:
-    with redact_open_errors(str(path)):
-        first = find_first_object(start, opened=opened)
-    if first is not None:
-        return JsonLinesSource(path, first=first, opened=opened)
-    return CsvSource(path, opened=opened, packed=packed)
+def _unpack(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb"))
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -106,16 +101,17 @@ def _first_bytes(path: Path) -> bytes:
 
 @functools.cache
 def _copy_standard_input() -> Path:
-    """Copy standard input, which can be read once, to where it can be read again; on Linux no disk holds it.
+    """Copy standard input, which can be read once, to memory, where it can be read again; no disk holds it.
 
     The copy goes with the process.
     """
+    if not hasattr(os, "memfd_create"):
+        # Elsewhere all who open such a copy share one place in it, and a file with a name may outlive a kill.
+        raise UsageError(
+            "standard input is read on Linux alone.", hint="save the data to a file that only you can read"
+        )
     with redact_open_errors("standard input"):
-        if hasattr(os, "memfd_create"):
-            handle = os.memfd_create("populace")
-        else:
-            handle, name = tempfile.mkstemp(prefix="populace-")
-            Path(name).unlink()
+        handle = os.memfd_create("populace")
         with open(handle, "wb", closefd=False) as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
     return Path(f"/dev/fd/{handle}")

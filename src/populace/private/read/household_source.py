@@ -195,7 +195,7 @@ def _check_columns(source: Source, wanted: Sequence[str], *, table: str) -> None
         )
     if nested := source.without_text(wanted):
         raise DataError(
-            f"column {quote_names(nested)} of {table!r} holds lists, structures or lengths of time: no codes.",
+            f"column {quote_names(nested)} of {table!r} holds lists, structures, lengths of time or strL: no codes.",
             hint="take it out of the schema, or turn it into texts, numbers or dates first",
         )
 

@@ -1,7 +1,8 @@
 """Private rows in JSON Lines: one object on each line, whose keys are the names of columns.
 
-The keys of the first object are the header, and as public as one. A line that is no object is dropped, and a key that
-it lacks is an empty cell; what happens to a line depends on that line alone.
+There is no header: every line is a private row, the first one too. So the name of a file says that it is one, the
+schema says which keys are read, and no line is looked at before. A line that is no object is dropped, and a key that it
+lacks is an empty cell; what happens to a line depends on that line alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,20 @@ Opener: TypeAlias = Callable[[], BinaryIO]
 
 _ENDS = lines.line_ends("utf-8")
 _MAX_EXACT = 2**53
-_MAX_FIRST = 2**22
+_SUFFIXES = (".jsonl", ".ndjson")
+
+
+class AnyNames(tuple[str, ...]):
+    """The names of a table without a header: it may have any column, and lists none but those that are known otherwise.
+
+    >>> "age" in AnyNames(), list(AnyNames())
+    (True, [])
+    """
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
 
 
 class JsonLinesSource:
@@ -30,12 +44,10 @@ class JsonLinesSource:
     decimal = "."
     types: Mapping[str, pa.DataType] = {}
     metadata = None
+    names: tuple[str, ...] = AnyNames()
 
-    def __init__(self, path: Path, *, first: bytes, opened: Opener) -> None:
-        """`first` is the first line, as `find_first_object` found it."""
+    def __init__(self, path: Path, *, opened: Opener) -> None:
         self._path, self._open = path, opened
-        self.names = tuple(parse_object(first) or {})
-        self._longest = max(lines.MAX_LINE_BYTES, 16 * len(first))
 
     def without_text(self, columns: Sequence[str]) -> list[str]:
         """Return nothing: what is no text, number or truth value is an empty cell."""
@@ -44,21 +56,29 @@ class JsonLinesSource:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some columns once, batch by batch."""
+        for rows in self._read_rows():
+            arrays = [pa.array([row.get(name) for row in rows], pa.string()) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def collect_names(self) -> tuple[str, ...]:
+        """Read all rows and return the keys that occur in any of them. For public data alone."""
+        found = dict.fromkeys(name for rows in self._read_rows() for row in rows for name in row)
+        return tuple(found)
+
+    def _read_rows(self) -> Iterator[list[dict[str, str | None]]]:
         with redact_row_errors(str(self._path)), self._open() as handle:
-            for block in lines.read_whole_lines(handle, ends=_ENDS, longest=self._longest):
-                rows = [row for line in block.splitlines() if (row := parse_object(line)) is not None]
-                arrays = [pa.array([row.get(name) for row in rows], pa.string()) for name in columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            for block in lines.read_whole_lines(handle, ends=_ENDS, longest=lines.MAX_LINE_BYTES):
+                yield [row for line in block.splitlines() if (row := parse_object(line)) is not None]
 
 
-def find_first_object(start: bytes, *, opened: Opener) -> bytes | None:
-    """Return the first line of a file if it is a JSON object with a key; `start` are the first bytes of the file."""
-    if not start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
-        return None
-    with opened() as handle:
-        # A longer line is no row either.
-        line = handle.readline(_MAX_FIRST)
-    return line if parse_object(line) else None
+def is_json_lines(path: Path) -> bool:
+    """Say whether a file is JSON Lines, by its name: what it begins with is a row.
+
+    >>> [is_json_lines(Path(name)) for name in ("a.jsonl", "a.NDJSON.gz", "a.json")]
+    [True, True, False]
+    """
+    bare = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    return bare.suffix.lower() in _SUFFIXES
 
 
 def parse_object(line: bytes) -> dict[str, str | None] | None:

@@ -75,8 +75,8 @@ def check_header(source: Source, schema: Schema) -> None:
     nested = source.without_text(wanted)
     if nested:
         raise DataError(
-            f"column {quote_names(nested)} holds lists, structures or lengths of time, which have no codes.",
-            hint="take it out of the schema, or turn it into texts, numbers or dates first",
+            f"column {quote_names(nested)} holds lists, structures, lengths of time or strL, which have no codes.",
+            hint="take it out of the schema, or turn it into texts (strL: of a fixed length), numbers or dates first",
         )
 
 

@@ -84,6 +84,11 @@ def _open_rows(path: Path) -> Iterator[Iterator[tuple[Any, ...]]]:
         book = openpyxl.load_workbook(handle, read_only=True, data_only=True, keep_links=False)
         try:
             sheet = book.worksheets[0]
+            if sheet.sheet_state != "visible":
+                raise DataError(
+                    f"the first sheet of {str(path)!r} is hidden: it may be another one than you mean.",
+                    hint="show it, or put the sheet with the table first",
+                )
             # What a sheet says of its size may be wrong.
             sheet.reset_dimensions()
             yield sheet.iter_rows(values_only=True)

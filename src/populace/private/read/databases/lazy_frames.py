@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -44,13 +44,35 @@ def sort_by_unit(frame: Any, *, key: str) -> Any:
     """Return a lazy frame sorted by a key and by all that its rows hold.
 
     Which of its rows a unit keeps must follow from these rows alone. A file has an order; what a query returns has one
-    that may change with the rows of others.
+    that may change with the rows of others. Texts are ordered by their bytes: a collation may call texts equal that are
+    not.
     """
     import narwhals as nw
 
     kinds = frame.collect_schema()
-    others = [name for name, kind in kinds.items() if name != key and kind != nw.Object]
-    return frame.sort(key, *others)
+    names = [key, *(name for name, kind in kinds.items() if name != key and kind != nw.Object)]
+    texts = {name for name in names if kinds[name] == nw.String}
+    library, native = frame.implementation, frame.to_native()
+    if library.is_duckdb():
+        return nw.from_native(_sort_duckdb(native, names, texts=texts))
+    if library.is_pyspark() or library.is_pyspark_connect():
+        return nw.from_native(_sort_spark(native, names, texts=texts))
+    return frame.sort(*names)
+
+
+def _sort_duckdb(relation: Any, names: Sequence[str], *, texts: Collection[str]) -> Any:
+    quoted = {name: '"' + name.replace('"', '""') + '"' for name in names}
+    # Not a cast to bytes: that one fails at a backslash.
+    keys = [f"encode({quoted[name]})" if name in texts else quoted[name] for name in names]
+    return relation.order(", ".join(f"{key} ASC NULLS FIRST" for key in keys))
+
+
+def _sort_spark(frame: Any, names: Sequence[str], *, texts: Collection[str]) -> Any:
+    from pyspark.sql import functions
+
+    columns = {name: functions.col("`" + name.replace("`", "``") + "`") for name in names}
+    keys = [columns[name].cast("binary") if name in texts else columns[name] for name in names]
+    return frame.sort(*(key.asc_nulls_first() for key in keys))
 
 
 def _to_batch(frame: Any, to_arrow: ToArrow) -> pa.RecordBatch:

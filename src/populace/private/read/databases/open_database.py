@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +58,42 @@ def _open_duckdb(address: TableAddress) -> tuple[Any, Callable[[], None]]:
     duckdb = require_library("duckdb", extra="duckdb")
     if not Path(address.location).is_file():
         raise DataError("there is no such DuckDB file.", hint="check the path before the two colons")
-    connection = duckdb.connect(address.location, read_only=True)
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute("BEGIN TRANSACTION")
+    # Names of tables must not reach variables of this program.
+    connection = duckdb.connect(
+        address.location, read_only=True, config={"python_enable_replacements": "false"}
+    )
     try:
-        return connection.sql(f"FROM {address.quoted}"), connection.close
-    except duckdb.CatalogException:
+        connection.execute("SET enable_progress_bar = false")
+        # Moments have the same text on every machine.
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("BEGIN TRANSACTION")
+        return connection.sql(f"FROM {_find_duckdb_table(connection, address)}"), connection.close
+    except BaseException:
         connection.close()
-        raise _no_table_error(address) from None
+        raise
+
+
+_FIND_TABLE = """
+SELECT table_catalog, table_schema, table_name FROM information_schema.tables
+WHERE lower(table_name) = lower($table) AND lower(table_schema) = lower($schema)
+    AND lower(table_catalog) = lower(coalesce($catalog, current_database()))
+"""
+
+
+def _find_duckdb_table(connection: Any, address: TableAddress) -> str:
+    """Return the whole name of a table or view, in quotation marks: DuckDB takes shorter ones for files too."""
+    *above, table = address.names
+    places: list[tuple[str | None, str]] = [(None, "main")]
+    if len(above) == 1:
+        # That of a schema, or that of the database.
+        places = [(None, above[0]), (above[0], "main")]
+    elif above:
+        places = [(above[0], above[-1])]
+    for catalog, schema in places:
+        asked = {"table": table, "schema": schema, "catalog": catalog}
+        if found := connection.execute(_FIND_TABLE, asked).fetchall():
+            return replace(address, names=found[0]).quoted
+    raise _no_table_error(address)
 
 
 def _open_spark(address: TableAddress) -> Any:
