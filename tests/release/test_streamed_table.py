@@ -15,6 +15,7 @@ from populace.release.streamed_table import StreamedTable
 from populace.release.verify.checks import CheckOutcome
 from populace.sampling import row_blocks
 from populace.schema.schema import Schema
+from tests.helpers.small_geography import release_geography
 
 SCHEMA = Schema.parse(
     """
@@ -48,13 +49,13 @@ def model(tmp_path: Path) -> Model:
     return pp.fit(measured)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "dta"])
 @pytest.mark.parametrize("where", [None, "age >= 40"])
 def test_a_streamed_release_is_verified(model: Model, tmp_path: Path, kind: str, where: str | None) -> None:
-    release = pp.generate(model, rows=1001, seed=4, where=where, like=f"x.{kind}")
+    release = pp.generate(model, rows=1001, seed=4, where=where)
     assert isinstance(release.synthetic, StreamedTable)
     assert release.table.num_rows == release.statement["total"]["rows"] == 1001
-    release.save(tmp_path / "out")
+    release.save(tmp_path / "out", format=kind)
     assert pp.Release.load(tmp_path / "out").table.equals(release.table)
     if where is None:
         assert len(release.compared_codes["age"]) <= 300
@@ -62,6 +63,35 @@ def test_a_streamed_release_is_verified(model: Model, tmp_path: Path, kind: str,
     assert verdict.verified, verdict
     assert "1001 synthetic rows" in repr(release)
     assert release._repr_html_()
+
+
+def test_rows_that_meet_public_counts_are_verified_whole(tmp_path: Path) -> None:
+    totals = '[[totals]]\nby = ["sex"]\ncounts = { f = 401, m = 400 }\n'
+    people = pa.table({"age": [3, 47, 81, 20] * 200, "sex": ["f", "m", "m", "f"] * 200})
+    release = pp.synthesize(
+        people,
+        schema=Schema.parse(f"{SCHEMA.to_toml()}\n{totals}"),
+        epsilon=1,
+        delta="1e-9",
+        dataset="people",
+        ledger=tmp_path / "l.db",
+    )
+    assert isinstance(release.synthetic, pa.Table)
+    assert release.table.num_rows > table_files.MAX_BLOCK_ROWS
+    release.save(tmp_path / "out", report=False)
+    verdict = pp.verify(tmp_path / "out")
+    assert verdict.verified, verdict
+
+
+def test_microdata_of_a_geography_are_verified_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = release_geography(tmp_path / "l.db", zeros=True, delta="0")
+    monkeypatch.setattr(table_files, "MAX_BLOCK_ROWS", 20)
+    assert release.table.num_rows > table_files.MAX_BLOCK_ROWS
+    release.save(tmp_path / "out", format="csv", report=False)
+    verdict = pp.verify(tmp_path / "out")
+    assert verdict.verified, verdict
 
 
 def test_other_rows_are_found(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from populace.inference.constraints.conditional_model import ConditionalModel
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.methods.topdown.counts_model import read_counts
-from populace.release.streamed_table import StreamedTable
+from populace.release.streamed_table import StreamedTable, can_stream
 from populace.release.table_files import count_column
 from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
 from populace.sampling.place_households import place_households
@@ -70,11 +70,6 @@ def draw_tables(
             yield draw_table(schema, model, rows=rows, rng=rng)
         else:
             yield draw_conditioned_table(schema, given, rows=rows, rng=rng)
-
-
-def can_stream(schema: Schema) -> bool:
-    """Say whether rows of a schema can be drawn block by block: not where all of them together meet public counts."""
-    return schema.linked is None and schema.geography is None and not schema.totals
 
 
 def drawing_rules(table: pa.Table | StreamedTable) -> int:

@@ -26,7 +26,7 @@ from populace.core.untrusted_files import (
     refuse_parse_errors,
 )
 from populace.release.folder.hidden_folder import hidden_folder
-from populace.release.streamed_table import StreamedTable, cut_blocks, iterate_blocks, read_whole
+from populace.release.streamed_table import StreamedTable, can_stream, cut_blocks, iterate_blocks, read_whole
 from populace.sampling.row_blocks import MAX_BLOCK_ROWS, split_rows
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
@@ -234,13 +234,19 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
 
 
 def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
-    """Return a synthetic table of so many rows, in the types of its schema: very many are read when asked for."""
-    form = parse_table_format(path.suffix[1:])
-    if rows <= MAX_BLOCK_ROWS or count_column(schema) is not None or form.stat is not None:
+    """Return a synthetic table of so many rows, in the types of its schema, whole or in blocks as it was drawn.
+
+    Very many rows are read when they are asked for; files of statistical packages are read whole in any case.
+    """
+    if rows <= MAX_BLOCK_ROWS or not can_stream(schema):
         return read_table(path, schema=schema)
     _check_there(path)
+    form = parse_table_format(path.suffix[1:])
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
     sizes = list(chain.from_iterable(split_rows(rows)))
+    if form.stat is not None:
+        whole = read_table(path, schema=schema)
+        return StreamedTable(num_rows=rows, types=types, open_blocks=lambda: cut_blocks(iter([whole]), sizes))
 
     def read() -> Iterator[pa.Table]:
         parquet = form is TableFormat.PARQUET
