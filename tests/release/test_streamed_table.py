@@ -9,6 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import populace as pp
+from populace.api.publish import publish_release
+from populace.api.request import RowRequest, RunRequest
+from populace.core.errors import OtherFormat
 from populace.inference.model import Model
 from populace.release import synthetic_rows, table_files
 from populace.release.streamed_table import StreamedTable
@@ -83,9 +86,7 @@ def test_rows_that_meet_public_counts_are_verified_whole(tmp_path: Path) -> None
     assert verdict.verified, verdict
 
 
-def test_microdata_of_a_geography_are_verified_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_microdata_of_a_geography_are_verified_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = release_geography(tmp_path / "l.db", zeros=True, delta="0")
     monkeypatch.setattr(table_files, "MAX_BLOCK_ROWS", 20)
     assert release.table.num_rows > table_files.MAX_BLOCK_ROWS
@@ -110,6 +111,32 @@ def test_implicates_differ_and_the_first_stays(model: Model) -> None:
     first, second = pp.generate(model, rows=700, seed=4, implicates=2).tables
     assert first.equals(one)
     assert not second.equals(one)
+
+
+def test_what_does_not_fit_as_a_stata_file_is_written_as_parquet(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = pp.generate(model, rows=1001, seed=4)
+    monkeypatch.setattr(table_files, "memory_limit", lambda: 100_000)
+    with pytest.warns(OtherFormat, match=r"written as \.parquet"):
+        release.save(tmp_path / "out", format="dta", report=False)
+    verdict = pp.verify(tmp_path / "out")
+    assert verdict.verified, verdict
+    assert (tmp_path / "out" / "synthetic.parquet").is_file()
+
+
+def test_rows_asked_for_that_do_not_fit_as_a_stata_file_are_refused_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "people.csv").write_text("age,sex\n3,f\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA.to_toml())
+    request = RunRequest.of(
+        tmp_path / "people.csv", tmp_path / "schema.toml", 1, "1e-9", "auto", None, tmp_path / "l.db", None
+    )
+    monkeypatch.setattr(table_files, "memory_limit", lambda: 100_000)
+    with pytest.raises(pp.PopulaceError, match="1001 rows do not fit in memory"):
+        publish_release(request, RowRequest(rows=1001), tmp_path / "out", table_format="dta", report=False)
+    assert not (tmp_path / "l.db").exists()
 
 
 def test_memory_allows_no_whole_table(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

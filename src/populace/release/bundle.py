@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from populace.core.errors import ReleaseError
+from populace.core.errors import OtherFormat, ReleaseError
 from populace.core.notebook_html import render_card
 from populace.core.number_format import count_of
 from populace.inference.gls.count_intervals import CountIntervals, intervals
@@ -41,6 +42,7 @@ from populace.release.table_files import (
     count_column,
     count_units,
     encode_table,
+    fit_table_format,
     parse_table_format,
 )
 from populace.sampling.draw_rows import draw_rows
@@ -277,11 +279,20 @@ class Release:
         """Write the release folder, with its report if wanted. The folder appears complete or not at all.
 
         The digests of its files are booked in a ledger before: in the one given, or else in the one that paid. If
-        that is gone by now, a warning says that they are booked nowhere.
+        that is gone by now, a warning says that they are booked nowhere. A table that does not fit in memory as a file
+        of SPSS, Stata or SAS is written as Parquet, and a warning says so.
         """
         check_empty(Path(folder))
-        chosen = self.format if format is None else parse_table_format(format)
-        check_table_format(self.measurements.schema, chosen)
+        asked = self.format if format is None else parse_table_format(format)
+        check_table_format(self.measurements.schema, asked)
+        rows = self.synthetic.num_rows
+        chosen = fit_table_format(asked, schema=self.measurements.schema, rows=rows)
+        if chosen is not asked:
+            warnings.warn(
+                f"{rows} rows do not fit in memory as a file .{asked}: they are written as .{chosen}",
+                OtherFormat,
+                stacklevel=2,
+            )
         page = {"report.html": self.report()} if report else {}
         booked = choose_booking_ledger(ledger, paid=self.ledger)
         measurements, implicates = self.measurements, 1 + len(self.further)

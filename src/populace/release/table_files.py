@@ -17,7 +17,8 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
-from populace.core.errors import ReleaseError, UsageError
+from populace.core.errors import ReleaseError, ResourceError, UsageError
+from populace.core.memory_limit import memory_limit
 from populace.core.untrusted_files import (
     altered_error,
     open_regular,
@@ -140,12 +141,27 @@ def count_units(table: pa.Table | StreamedTable, *, schema: Schema) -> int:
     return int(pyarrow.compute.sum(table[name]).as_py() or 0)
 
 
-def check_table_format(schema: Schema, form: TableFormat) -> None:
-    """Refuse a format that cannot hold the columns of a schema, before anything is paid for."""
+def fit_table_format(form: TableFormat, *, schema: Schema, rows: int) -> TableFormat:
+    """Return a format, or Parquet where so many rows do not fit in memory on their way to a file of it."""
+    if form.stat is None:
+        return form
+    from populace.release.stat_files import stat_table_bytes
+
+    fits = stat_table_bytes(schema.columns, rows=rows) <= memory_limit()
+    return form if fits else TableFormat.PARQUET
+
+
+def check_table_format(schema: Schema, form: TableFormat, *, rows: int = 0) -> None:
+    """Refuse a format that cannot hold the columns of a schema, or so many rows, before anything is paid for."""
     if form.stat is None:
         return
     from populace.release.stat_files import check_stat_columns
 
+    if fit_table_format(form, schema=schema, rows=rows) is not form:
+        raise ResourceError(
+            f"{rows} rows do not fit in memory on their way to {form.stat.words}.",
+            hint="give --format parquet, ask for fewer --rows, or use more memory",
+        )
     tables: tuple[Mapping[str, Column], ...] = (schema.columns,)
     if schema.linked is not None:
         tables = (schema.columns, schema.linked.columns)
