@@ -23,8 +23,6 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.core.run_state import run_state
 from populace.core.table_address import PushDown
-from populace.privacy.noise.entropy import RehearsalEntropy
-from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
 from tests.engines.awkward_table import LEARNT_SCHEMA, SCHEMA, UNIT_SCHEMA, make_awkward_table, make_visits
 from tests.engines.backends import _load_spark, start_spark
@@ -86,8 +84,7 @@ def make_model(folder: Path) -> pp.Model:
         '[columns.d]\nkind = "date"\nmin = "2020-01-01"\nmax = "2020-01-09"\n'
     )
     table = pa.table({"a": [*range(10)] * 50, "d": ["2020-01-03"] * 500})
-    noise = ExactNoise(RehearsalEntropy(3))
-    return pp.fit(pp.measure(table, schema=schema, epsilon=1, delta=0, ledger=folder / "m.db", noise=noise))
+    return pp.fit(pp.measure(table, schema=schema, epsilon=1, delta=0, ledger=folder / "m.db"))
 
 
 def test_the_same_seed_draws_the_same_rows_in_any_number_of_partitions(

@@ -44,6 +44,11 @@ def generate_on_spark(model: Model, session: Any, *, rows: int | None = None, se
             "the measurements that the model was fitted to are not at hand.",
             hint="load it from the folder that holds both",
         )
+    if measurements.record.rehearsal or model.rehearsal:
+        raise ReleaseError(
+            "rows of a rehearsal are released with a stamp, and a frame has no place for one.",
+            hint="use pp.generate, whose files are stamped, or measure without `noise`",
+        )
     schema = measurements.schema
     if schema.geography is not None or schema.linked is not None or schema.totals:
         raise UsageError(
