@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,8 +65,21 @@ def test_a_streamed_release_is_verified(model: Model, tmp_path: Path, kind: str,
         assert len(release.compared_codes["age"]) <= 300
     verdict = pp.verify(tmp_path / "out")
     assert verdict.verified, verdict
+    held = json.loads((tmp_path / "out" / "codebook.json").read_text("utf-8"))
+    said = [(tmp_path / "out" / name).read_text("utf-8") for name in ("statement.md", "report.html")]
+    assert [("Rows repeat: 502 rows" in text, "copies" in held) for text in said] == [
+        (where is None,) * 2
+    ] * 2
     assert "1001 synthetic rows" in repr(release)
     assert release._repr_html_()
+
+
+def test_a_release_that_was_loaded_is_saved_as_it_was(model: Model, tmp_path: Path) -> None:
+    pp.generate(model, rows=1001, seed=4).save(tmp_path / "out", report=False, ledger=tmp_path / "l.db")
+    pp.Release.load(tmp_path / "out").save(tmp_path / "again", report=False, ledger=tmp_path / "l.db")
+    assert pp.verify(tmp_path / "again").verified
+    for name in ("statement.json", "synthetic.parquet", "codebook.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
 
 
 def test_rows_that_meet_public_counts_are_verified_whole(tmp_path: Path) -> None:

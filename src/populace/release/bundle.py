@@ -15,13 +15,14 @@ import pyarrow as pa
 from populace.core.errors import OtherFormat, ReleaseError
 from populace.core.notebook_html import render_card
 from populace.core.number_format import count_of
+from populace.core.untrusted_files import read_object
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.release.folder.destination import check_empty
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.hierarchy.unit_files import write_unit_files
-from populace.release.linked_rows import read_tables, to_frames, write_tables
+from populace.release.linked_rows import open_tables, to_frames, write_tables
 from populace.release.manifest import (
     MANIFEST_FILE,
     Manifest,
@@ -35,7 +36,7 @@ from populace.release.row_selection import RowCountOrigin, RowSelection
 from populace.release.statement.limitations import MeasuredContent, plural_of
 from populace.release.statement.statement import Statement, compute_statement
 from populace.release.streamed_table import StreamedTable, read_whole
-from populace.release.synthetic_rows import SyntheticRows, drawing_rules
+from populace.release.synthetic_rows import BLOCK_DRAWING_RULES, SyntheticRows, drawing_rules
 from populace.release.table_files import (
     TableFormat,
     check_table_format,
@@ -156,6 +157,7 @@ class Release:
             ),
             selection=self.selection,
             implicates=1 + len(self.further),
+            in_blocks=isinstance(self.synthetic, StreamedTable),
         )
 
     @cached_property
@@ -349,8 +351,15 @@ class Release:
                 else "give the folder that `populace synth` wrote",
             )
         measurements = Measurements.load(folder)
+        _, total = read_object(folder / "statement.json", inner="total")
+        in_blocks = manifest.drawing == BLOCK_DRAWING_RULES
         first, *further = (
-            read_tables([folder / name for name in names], schema=measurements.schema) for names in files
+            open_tables(
+                [folder / name for name in names],
+                schema=measurements.schema,
+                rows=total["rows"] if in_blocks else 0,
+            )
+            for names in files
         )
         return cls(
             synthetic=first,

@@ -35,6 +35,17 @@ MAX_COPIES = 16
 Block = dict[str, Codes]
 
 
+def count_blocks(rows: int) -> tuple[int, int]:
+    """Return how many blocks so many rows have, and how many of these are fitted.
+
+    >>> count_blocks(20 * 2**20), count_blocks(5)
+    ((20, 2), (1, 1))
+    """
+    most = min(max(-(-rows // MAX_COPIES), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
+    count = max(1, -(-rows // most))
+    return count, -(-count // MAX_COPIES)
+
+
 def split_rows(rows: int) -> list[list[int]]:
     """Return how many rows each block has, by the fitted block that it is a copy of; none differ by more than one.
 
@@ -43,10 +54,8 @@ def split_rows(rows: int) -> list[list[int]]:
     >>> split_rows(2**20 + 4)
     [[209716, 209716, 209716, 209716, 209716]]
     """
-    most = min(max(-(-rows // MAX_COPIES), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
-    count = max(1, -(-rows // most))
+    count, fitted = count_blocks(rows)
     sizes = [rows // count + (number < rows % count) for number in range(count)]
-    fitted = -(-count // MAX_COPIES)
     ends = [count * number // fitted for number in range(fitted + 1)]
     return [sizes[start:end] for start, end in pairwise(ends)]
 
