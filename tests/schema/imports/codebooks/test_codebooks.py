@@ -104,6 +104,15 @@ def test_what_is_not_translated_is_listed_with_its_line(
     assert line is not None or " line " in found[0]
 
 
+def test_a_weight_is_what_is_declared_as_one() -> None:
+    book = from_ddi(
+        '<codeBook><var name="KG"><labl>Body weight (kg)</labl></var><var name="CM" wgt="not-wgt"/>'
+        '<var name="W" wgt="wgt"><labl>Design factor</labl></var></codeBook>'
+    )
+    assert [variable.name for variable in book.variables] == ["KG", "CM"]
+    assert [left.name for left in book.untranslated] == ["W"]
+
+
 def test_categories_without_a_label_are_not_taken() -> None:
     """A tabulation of the rows lists what occurs in them: whoever was 107, or lives in a hamlet."""
     categories = "".join(

@@ -1,7 +1,8 @@
 """A DDI-Codebook (2.5, 2.6): names, labels, categories and missing codes of variables.
 
 Frequencies (`catStat`), summaries (`sumStat`), valid ranges (`valrng`) and categories without a label, which archives
-compute from rows, are not taken. The file is read by the standard library's reader; a document type, and so every entity, is refused.
+compute from rows, are not taken. The file is read by the standard library's reader; a document type, and so every
+entity, is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from populace.schema.exact_numbers import parse_number
 from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable
 
 MAX_DEPTH = 200
-_ID_WORDS = ("weight",)
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def from_ddi(text: str) -> Codebook:
         name, label = var.attributes.get("name", ""), var.first("labl")
         if not name:
             continue
-        if "wgt" in var.attributes or any(word in label.lower() for word in _ID_WORDS):
+        if var.attributes.get("wgt") == "wgt":
             why = "a weight is no answer; `populace estimate` takes it in its design"
             left.append(Untranslated(line=var.line, name=name, what="the weight", why=why))
             continue
