@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 import populace as pp
 from populace.api.publish import publish_release
 from populace.api.request import RowRequest, RunRequest
-from populace.core.errors import OtherFormat
+from populace.core.errors import OtherFormat, ReleaseError
 from populace.inference.model import Model
 from populace.release import synthetic_rows, table_files
 from populace.release.streamed_table import StreamedTable
@@ -118,6 +119,24 @@ def test_other_rows_are_found(model: Model, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(verify_rows, "draw_tables", lambda *a, **k: real(*a, **{**k, "seed": k["seed"] + 1}))
     verdict = pp.verify(tmp_path / "out")
     assert {each.name: each.outcome for each in verdict.checks}["redrawn"] is CheckOutcome.FAILED
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "dta"])
+def test_a_number_of_rows_that_no_file_holds_costs_no_memory(model: Model, tmp_path: Path, kind: str) -> None:
+    """A folder is somebody's: blocks are made for the rows of its table, not for those that it claims."""
+    pp.generate(model, rows=1001, seed=4).save(tmp_path / "out", format=kind, report=False)
+    path = tmp_path / "out" / "statement.json"
+    told = json.loads(path.read_text("utf-8"))
+    told["total"]["rows"] = 2**30
+    path.write_text(json.dumps(told), encoding="utf-8")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReleaseError, match="number of rows"):
+            table_files.open_table(tmp_path / "out" / f"synthetic.{kind}", schema=SCHEMA, rows=2**30)
+        assert not pp.verify(tmp_path / "out").passed
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
 
 
 def test_implicates_differ_and_the_first_stays(model: Model) -> None:

@@ -21,6 +21,8 @@ from populace.core.errors import ReleaseError, ResourceError, UsageError
 from populace.core.memory_limit import memory_limit
 from populace.core.untrusted_files import (
     altered_error,
+    check_regular,
+    count_parquet_rows,
     open_regular,
     read_parquet,
     read_row_groups,
@@ -259,9 +261,10 @@ def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedT
     _check_there(path)
     form = parse_table_format(path.suffix[1:])
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
+    whole = read_table(path, schema=schema) if form.stat is not None else None
+    _check_row_count(path, whole, rows=rows)
     sizes = list(chain.from_iterable(split_rows(rows)))
-    if form.stat is not None:
-        whole = read_table(path, schema=schema)
+    if whole is not None:
         return StreamedTable(num_rows=rows, types=types, open_blocks=lambda: cut_blocks(iter([whole]), sizes))
 
     def read() -> Iterator[pa.Table]:
@@ -271,6 +274,20 @@ def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedT
             yield from cut_blocks(parts, sizes)
 
     return StreamedTable(num_rows=rows, types=types, open_blocks=read)
+
+
+def _check_row_count(path: Path, whole: pa.Table | None, *, rows: int) -> None:
+    """Refuse a file that cannot hold so many rows, before anything is made that grows with them."""
+    if whole is not None:
+        held = whole.num_rows
+    elif parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
+        held = count_parquet_rows(path)
+    else:
+        check_regular(path)
+        # A row of a CSV file takes two bytes and more.
+        held = min(rows, path.stat().st_size // 2)
+    if held != rows:
+        raise altered_error(f"{path.name} does not have the number of rows that the statement gives")
 
 
 def _read_parquet_parts(path: Path, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
