@@ -16,7 +16,6 @@ from populace.private.engines.sql_codec import SqlCodec, source_cell, trim_expre
 from populace.private.redact import redact_row_errors
 from populace.schema.schema import Schema
 
-
 # So many marginals are counted by one query: a server's stack and memory do not hold a query of any length.
 MAX_COUNTED = 1_000
 
