@@ -72,11 +72,11 @@ def test_a_statement_from_the_configuration_is_seen(tmp_path: Path, monkeypatch:
 def test_statement_can_only_see_the_record_and_the_schema() -> None:
     """There is no argument through which a configuration could reach it.
 
-    `answers` tell which columns were measured, four more of rows already drawn, and the last asks for an older format.
+    `answers` tell which columns were measured, five more of rows already drawn, and the last asks for an older format.
     """
     assert list(inspect.signature(compute_statement).parameters) == [
         *("record", "schema", "answers"),
-        *("rows", "rows_from", "selection", "implicates", "form"),
+        *("rows", "rows_from", "selection", "implicates", "in_blocks", "form"),
     ]
 
 

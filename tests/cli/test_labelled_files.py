@@ -119,3 +119,20 @@ def test_a_format_that_cannot_hold_the_table_spends_nothing(
     assert main(["synth", str(tmp_path / "people.csv"), *words]) == 2
     assert "cannot be an SPSS file" in capsys.readouterr().err
     assert not (tmp_path / "l.db").exists()
+
+
+def test_labels_that_may_come_from_rows_are_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`to_stata` writes the categories of a frame as labels, as `encode` does: nothing in the file tells them apart."""
+    towns = pd.DataFrame({"town": pd.Categorical(["Ayr", "Oban"]), "age": [3, 4]})
+    for name, frame in (("towns", towns), ("ages", towns[["age"]])):
+        frame.to_stata(tmp_path / f"{name}.dta", write_index=False, version=118)
+    warned = []
+    for command in (["inspect"], ["schema", "import"]):
+        for name in ("towns", "ages"):
+            out = tmp_path / f"{name}-{command[0]}.toml"
+            assert main([*command, str(tmp_path / f"{name}.dta"), "--out", str(out)]) == 0
+            warned.append("factors of R made come from the rows" in capsys.readouterr().err)
+    assert warned == [True, False] * 2
+    assert "factors of R made come from the rows" in (tmp_path / "towns-inspect.toml").read_text("utf-8")

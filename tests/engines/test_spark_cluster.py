@@ -23,8 +23,6 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
 from populace.core.run_state import run_state
 from populace.core.table_address import PushDown
-from populace.privacy.noise.entropy import RehearsalEntropy
-from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
 from tests.engines.awkward_table import LEARNT_SCHEMA, SCHEMA, UNIT_SCHEMA, make_awkward_table, make_visits
 from tests.engines.backends import _load_spark, start_spark
@@ -86,21 +84,15 @@ def make_model(folder: Path) -> pp.Model:
         '[columns.d]\nkind = "date"\nmin = "2020-01-01"\nmax = "2020-01-09"\n'
     )
     table = pa.table({"a": [*range(10)] * 50, "d": ["2020-01-03"] * 500})
-    noise = ExactNoise(RehearsalEntropy(3))
-    return pp.fit(pp.measure(table, schema=schema, epsilon=1, delta=0, ledger=folder / "m.db", noise=noise))
+    return pp.fit(pp.measure(table, schema=schema, epsilon=1, delta=0, ledger=folder / "m.db"))
 
 
-def test_the_same_seed_draws_the_same_rows_in_any_number_of_partitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("populace.api.spark_rows.BLOCK_ROWS", 100)
+@pytest.mark.parametrize("rows", [1050, 2**20 + 1])
+def test_workers_draw_the_rows_that_generate_draws(tmp_path: Path, rows: int) -> None:
     model = make_model(tmp_path)
-    frame = pp.generate_on_spark(model, start_spark(), rows=1050, seed=4)
-    whole, again = (sorted(map(str, each.toArrow().to_pylist())) for each in (frame, frame.coalesce(1)))
-    assert len(whole) == 1050
-    assert whole == again
-    other = pp.generate_on_spark(model, start_spark(), rows=1050, seed=5)
-    assert sorted(map(str, other.toArrow().to_pylist())) != whole
+    expected = pp.generate(model, rows=rows, seed=4).table
+    found = pp.generate_on_spark(model, start_spark(), rows=rows, seed=4).toArrow()
+    assert found.cast(expected.schema).equals(expected)
 
 
 JOB = """

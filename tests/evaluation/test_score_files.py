@@ -14,6 +14,10 @@ import pytest
 
 import populace as pp
 from populace.core.errors import DataError, UsageError
+from populace.core.run_state import run_state
+from populace.core.table_address import TableAddress
+from populace.evaluation.compared_rows import read_both
+from populace.private.read.sources import FrameSource
 from populace.schema.schema import Schema
 from tests.helpers.corruptions import CORRUPTIONS, corrupt, is_worse
 
@@ -210,3 +214,17 @@ def test_rows_that_stand_for_several_people_count_as_often() -> None:
     assert found.scores == plain.scores
     with pytest.raises(DataError, match="the real file has no column 'n'"):
         pp.evaluate(other, counted, schema=schema)
+
+
+def test_a_database_is_left_as_soon_as_its_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    people = pa.table({"a": [0, 1, 1]})
+
+    def open_database(address: TableAddress) -> FrameSource:
+        return FrameSource(people, close=lambda: closed.append(address.table))
+
+    monkeypatch.setattr("populace.private.read.databases.open_database.open_database", open_database)
+    monkeypatch.setattr("populace.private.read.rows_to_codes.open_database", open_database)
+    with run_state():
+        read_both("postgresql://h/db::people", people, schema=pp.Schema.from_sizes({"a": 2}))
+        assert closed == ["people"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 import populace as pp
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Grouping, Marginal
+from populace.measurements import measured_cells
 from populace.measurements.measured_cells import read_cells, tabulate_cells
 from populace.schema.schema import Schema
 
@@ -94,3 +96,21 @@ def test_saved_measurements_keep_their_format(tmp_path: Path) -> None:
     again.save(tmp_path / "two")
     for name in ("measurements.json", "measurements.parquet"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_cells_are_labelled_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array of Arrow holds 2 GiB of texts: one of all labels of a large table fails, after all was paid for."""
+    whole = tabulate_cells(COUNTS, beside={}, schema=SCHEMA)
+    monkeypatch.setattr(measured_cells, "PART_CELLS", 2)
+    joined = measured_cells.pc.binary_join_element_wise
+    sizes: list[int] = []
+
+    def join(*texts: Any) -> Any:
+        sizes.append(len(texts[0]))
+        return joined(*texts)
+
+    monkeypatch.setattr(measured_cells.pc, "binary_join_element_wise", join)
+    parts = tabulate_cells(COUNTS, beside={}, schema=SCHEMA)
+    assert max(sizes) == 2
+    assert parts.equals(whole)
+    assert all(column.num_chunks == 1 for column in parts.columns)

@@ -26,8 +26,8 @@ from populace.methods.request_checks import check_inference
 from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
 from populace.release.row_selection import RowSelection, expected_row_count
-from populace.release.streamed_table import StreamedTable
-from populace.release.synthetic_rows import SyntheticRows, can_stream, draw_tables
+from populace.release.streamed_table import StreamedTable, can_stream
+from populace.release.synthetic_rows import SyntheticRows, draw_tables
 from populace.release.table_files import (
     count_column,
     find_frame_library,

@@ -72,7 +72,9 @@ def publish_release(
     """
     check_writable(out, ledger=request.ledger)
     chosen = table_format_like(request.data) if table_format is None else parse_table_format(table_format)
-    check_table_format(request.schema, chosen)
+    with limit_memory(request.memory):
+        # Where the format follows the input, or the rows the noisy total, too many of them become Parquet.
+        check_table_format(request.schema, chosen, rows=drawn.rows or 0 if table_format else 0)
     _load_modules(request, *WRITING, *(STAT_FILES if chosen.stat else ()), *(REPORT if report else ()))
     with limit_memory(request.memory), ExitStack() as entered:
         check_row_request(drawn, schema=request.schema, method=request.synthesizer)

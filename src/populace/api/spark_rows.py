@@ -8,26 +8,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from populace.api.generate import check_row_count
 from populace.api.request import RowRequest
 from populace.core.errors import ReleaseError, UsageError
 from populace.inference.model import Model
-from populace.release.synthetic_rows import draw_table
+from populace.release.row_selection import expected_row_count
+from populace.release.synthetic_rows import count_parts, draw_part
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.schema import Schema
-
-# Rows that a task draws in one go.
-BLOCK_ROWS = 2**18
 
 
 def generate_on_spark(model: Model, session: Any, *, rows: int | None = None, seed: int | None = None) -> Any:
     """Return a Spark frame of synthetic rows of a model, drawn by the workers as they are needed.
 
-    The same seed gives the same rows, whatever the number of workers or partitions, and also where a task is repeated.
-    Workers need populace. Rows are drawn in blocks, so they are other rows than `generate` draws with the same seed.
+    The same seed gives the rows that `generate` draws with it, whatever the number of workers or partitions, and also
+    where a task is repeated: a task draws the blocks of one fitted block. Workers need populace.
     The frame is no release folder: keep the statement of the measurements beside what is written of it.
 
     >>> import pyarrow as pa
@@ -44,40 +41,33 @@ def generate_on_spark(model: Model, session: Any, *, rows: int | None = None, se
             "the measurements that the model was fitted to are not at hand.",
             hint="load it from the folder that holds both",
         )
+    if measurements.record.rehearsal or model.rehearsal:
+        raise ReleaseError(
+            "rows of a rehearsal are released with a stamp, and a frame has no place for one.",
+            hint="use pp.generate, whose files are stamped, or measure without `noise`",
+        )
     schema = measurements.schema
     if schema.geography is not None or schema.linked is not None or schema.totals:
         raise UsageError(
             "rows that together meet public counts, units or links are drawn in one place.",
             hint="use pp.generate",
         )
-    total = max(0, round(model.total)) if rows is None else rows
+    total = expected_row_count(schema, model.total) if rows is None else rows
     first = secrets.randbits(63) if seed is None else seed
     types = pa.schema([(name, _spark_type(arrow_type(column))) for name, column in schema.columns.items()])
     files = _read_folder(model)
-
-    sizes = _split_rows(total)
 
     def draw(batches: Iterator[Any]) -> Iterator[Any]:
         held, own = _load_folder(files)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                rng = np.random.default_rng([first, number])
-                drawn = draw_table(own, held, rows=sizes[number], rng=rng).table
-                yield from drawn.cast(types).to_batches()
+                for drawn in draw_part(own, held, rows=total, number=number, seed=first):
+                    yield from drawn.cast(types).to_batches()
 
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return session.range(0, len(sizes), 1, len(sizes)).mapInArrow(draw, from_arrow_schema(types))
-
-
-def _split_rows(rows: int) -> list[int]:
-    """Return how many rows each block has. Which they are follows from the model, the seed and the block's number.
-
-    >>> _split_rows(2**18 + 5)
-    [262144, 5]
-    """
-    blocks = max(1, -(-rows // BLOCK_ROWS))
-    return [min(BLOCK_ROWS, rows - number * BLOCK_ROWS) for number in range(blocks)]
+    parts = count_parts(total)
+    return session.range(0, parts, 1, parts).mapInArrow(draw, from_arrow_schema(types))
 
 
 def _spark_type(kind: pa.DataType) -> pa.DataType:

@@ -14,6 +14,7 @@
 
     Terminated             143   a signal, as KeyboardInterrupt is one; 128 and the number of the signal
     NotBooked                –   a warning: a release was saved after its ledger had gone
+    OtherFormat              –   a warning: a table was written as Parquet, since it did not fit in memory otherwise
     NotCompiled              –   a warning: the loops in C are missing, so the same results take longer
 
 Every message says what is wrong, with the values, and then a hint. No message depends on private rows.
@@ -108,6 +109,10 @@ class InternalError(PopulaceError):
 
 class NotBooked(UserWarning):
     """A release was saved whose ledger is gone: the digests of its files are booked nowhere."""
+
+
+class OtherFormat(UserWarning):
+    """A table does not fit in memory as a file of SPSS, Stata or SAS: it was written as Parquet."""
 
 
 class NotCompiled(UserWarning):

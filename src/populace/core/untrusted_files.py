@@ -302,6 +302,14 @@ def read_parquet(path: Path, *, types: Mapping[str, pa.DataType], rows: int | No
         return table.cast(pa.schema(list(types.items())))
 
 
+def count_parquet_rows(path: Path) -> int:
+    """Return how many rows the row groups of a Parquet file have; refuse groups that no memory holds."""
+    with _open_parquet(path) as file:
+        groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        check_memory(path.name, size=8 * max(groups, default=0))
+        return sum(groups)
+
+
 def read_row_groups(path: Path, *, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
     """Yield the row groups of a Parquet file that has just these columns, in order and in these types."""
     import pyarrow as pa

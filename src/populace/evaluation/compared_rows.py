@@ -18,6 +18,8 @@ import pyarrow as pa
 from populace.core.array_types import Floats, Ints, Truth
 from populace.core.errors import DataError, UsageError
 from populace.core.marginals import Domain
+from populace.core.run_state import run_state
+from populace.private.read.databases.open_database import open_snapshot
 from populace.private.read.household_source import open_tables
 from populace.private.read.rows_to_codes import check_header, columns_to_read
 from populace.private.read.sources import Source
@@ -100,8 +102,13 @@ def read_both(
             f"the domain of {quote_names(unknown)} is still to be learnt.",
             hint="give the schema of the release: schema.toml in its folder",
         )
-    first = _read(real, schema, weights=weights, what="real", needed=True)
-    second = _read(synthetic, schema, weights=weights, what="synthetic", needed=False)
+    with run_state() as state:
+        try:
+            first = _read(open_snapshot(real), schema, weights=weights, what="real", needed=True)
+            second = _read(open_snapshot(synthetic), schema, weights=weights, what="synthetic", needed=False)
+        finally:
+            # Comparing takes longer than reading: no database waits for it.
+            state.opened.close()
     for rows, what in ((first, "real"), (second, "synthetic")):
         if not rows.rows:
             raise DataError(f"the {what} file has no rows.", hint="give a file that has some")

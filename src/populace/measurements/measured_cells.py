@@ -26,6 +26,8 @@ ALL_ROWS = "all rows"
 _BETWEEN = " × "
 # A group of values is named by all of them, as far as that is short.
 _MAX_GROUP_LABEL = 80
+# An array holds less than 2 GiB of texts: so many labels of two thousand bytes.
+PART_CELLS = 2**20
 
 
 def tabulate_cells(
@@ -37,7 +39,7 @@ def tabulate_cells(
     """Return a row for each count, with columns beside it; without a schema its cells are numbered."""
     marginals, tables = [marginal for marginal, _ in counts], [table for _, table in counts]
     sizes = [table.size for table in tables]
-    return pa.table(
+    table = pa.table(
         {
             **_cell_columns(marginals, sizes, schema=schema),
             "count": to_arrow(np.concatenate([table.ravel() for table in tables]).astype(np.int64)),
@@ -47,6 +49,8 @@ def tabulate_cells(
             for name, columns in beside.items()
         }
     )
+    # Texts of 2 GiB and more stay in several chunks.
+    return table.combine_chunks()
 
 
 def read_cells(path: Path, marginals: Sequence[Marginal], *, schema: Schema, labelled: bool) -> list[Counts]:
@@ -57,7 +61,7 @@ def read_cells(path: Path, marginals: Sequence[Marginal], *, schema: Schema, lab
     cells = read_parquet(path, types=types, rows=sum(sizes))
     expected = _cell_columns(marginals, sizes, schema=schema if labelled else None)
     if any(column.null_count for column in cells.columns) or not all(
-        cells[name].equals(pa.chunked_array([column], column.type)) for name, column in expected.items()
+        cells[name].equals(column) for name, column in expected.items()
     ):
         raise ValueError("other cells")
     ends = np.cumsum(sizes)[:-1]
@@ -74,18 +78,26 @@ def cell_types(path: Path, *, labelled: bool) -> dict[str, pa.DataType]:
 
 def _cell_columns(
     marginals: Sequence[Marginal], sizes: Sequence[int], *, schema: Schema | None
-) -> dict[str, Array]:
+) -> dict[str, pa.ChunkedArray]:
     if schema is None:
+        numbers = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        places = np.concatenate([np.arange(0), *(np.arange(size) for size in sizes)])
         return {
-            "marginal": to_arrow(np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)),
-            "cell": to_arrow(np.concatenate([np.arange(0), *(np.arange(size) for size in sizes)])),
+            "marginal": pa.chunked_array([to_arrow(numbers)]),
+            "cell": pa.chunked_array([to_arrow(places)]),
         }
     names = pa.array([str(marginal) for marginal in marginals], pa.string())
-    cells = list(_label_cells(marginals, schema))
+    numbers = np.repeat(np.arange(len(sizes)), sizes)
+    taken = [pc.take(names, pa.array(numbers[part])) for part in _cut(len(numbers))]
     return {
-        "marginal": pc.take(names, pa.array(np.repeat(np.arange(len(sizes)), sizes))),
-        "cell": pa.chunked_array(cells, pa.string()).combine_chunks() if cells else pa.array([], pa.string()),
+        "marginal": pa.chunked_array(taken, pa.string()),
+        "cell": pa.chunked_array(list(_label_cells(marginals, schema)), pa.string()),
     }
+
+
+def _cut(cells: int) -> Iterator[slice]:
+    """Yield parts of so many cells."""
+    return (slice(start, min(start + PART_CELLS, cells)) for start in range(0, cells, PART_CELLS))
 
 
 def _label_cells(marginals: Sequence[Marginal], schema: Schema) -> Iterator[Array]:
@@ -94,10 +106,11 @@ def _label_cells(marginals: Sequence[Marginal], schema: Schema) -> Iterator[Arra
         if not shape:
             yield pa.array([ALL_ROWS])
             continue
-        places = np.unravel_index(np.arange(math.prod(shape)), shape)
         labels = [pa.array(_axis_labels(marginal, name, schema), pa.string()) for name in marginal.clique]
-        texts = [pc.take(own, pa.array(at)) for own, at in zip(labels, places, strict=True)]
-        yield texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, _BETWEEN)
+        for part in _cut(math.prod(shape)):
+            places = np.unravel_index(np.arange(part.start, part.stop), shape)
+            texts = [pc.take(own, pa.array(at)) for own, at in zip(labels, places, strict=True)]
+            yield texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, _BETWEEN)
 
 
 def _axis_labels(marginal: Marginal, name: str, schema: Schema) -> list[str]:

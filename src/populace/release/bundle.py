@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from populace.core.errors import ReleaseError
+from populace.core.errors import OtherFormat, ReleaseError
 from populace.core.notebook_html import render_card
 from populace.core.number_format import count_of
+from populace.core.untrusted_files import read_object
 from populace.inference.gls.count_intervals import CountIntervals, intervals
 from populace.inference.model import Model
 from populace.measurements.measurements import Measurements
 from populace.release.folder.destination import check_empty
 from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.hierarchy.unit_files import write_unit_files
-from populace.release.linked_rows import read_tables, to_frames, write_tables
+from populace.release.linked_rows import open_tables, to_frames, write_tables
 from populace.release.manifest import (
     MANIFEST_FILE,
     Manifest,
@@ -34,13 +36,14 @@ from populace.release.row_selection import RowCountOrigin, RowSelection
 from populace.release.statement.limitations import MeasuredContent, plural_of
 from populace.release.statement.statement import Statement, compute_statement
 from populace.release.streamed_table import StreamedTable, read_whole
-from populace.release.synthetic_rows import SyntheticRows, drawing_rules
+from populace.release.synthetic_rows import BLOCK_DRAWING_RULES, SyntheticRows, drawing_rules
 from populace.release.table_files import (
     TableFormat,
     check_table_format,
     count_column,
     count_units,
     encode_table,
+    fit_table_format,
     parse_table_format,
 )
 from populace.sampling.draw_rows import draw_rows
@@ -154,6 +157,7 @@ class Release:
             ),
             selection=self.selection,
             implicates=1 + len(self.further),
+            in_blocks=isinstance(self.synthetic, StreamedTable),
         )
 
     @cached_property
@@ -277,11 +281,20 @@ class Release:
         """Write the release folder, with its report if wanted. The folder appears complete or not at all.
 
         The digests of its files are booked in a ledger before: in the one given, or else in the one that paid. If
-        that is gone by now, a warning says that they are booked nowhere.
+        that is gone by now, a warning says that they are booked nowhere. A table that does not fit in memory as a file
+        of SPSS, Stata or SAS is written as Parquet, and a warning says so.
         """
         check_empty(Path(folder))
-        chosen = self.format if format is None else parse_table_format(format)
-        check_table_format(self.measurements.schema, chosen)
+        asked = self.format if format is None else parse_table_format(format)
+        check_table_format(self.measurements.schema, asked)
+        rows = self.synthetic.num_rows
+        chosen = fit_table_format(asked, schema=self.measurements.schema, rows=rows)
+        if chosen is not asked:
+            warnings.warn(
+                f"{rows} rows do not fit in memory as a file .{asked}: they are written as .{chosen}",
+                OtherFormat,
+                stacklevel=2,
+            )
         page = {"report.html": self.report()} if report else {}
         booked = choose_booking_ledger(ledger, paid=self.ledger)
         measurements, implicates = self.measurements, 1 + len(self.further)
@@ -338,8 +351,15 @@ class Release:
                 else "give the folder that `populace synth` wrote",
             )
         measurements = Measurements.load(folder)
+        _, total = read_object(folder / "statement.json", inner="total")
+        in_blocks = manifest.drawing == BLOCK_DRAWING_RULES
         first, *further = (
-            read_tables([folder / name for name in names], schema=measurements.schema) for names in files
+            open_tables(
+                [folder / name for name in names],
+                schema=measurements.schema,
+                rows=total["rows"] if in_blocks else 0,
+            )
+            for names in files
         )
         return cls(
             synthetic=first,

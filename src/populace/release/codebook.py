@@ -30,6 +30,7 @@ def build_codebook(schema: Schema, *, statement: Statement) -> dict[str, Any]:
         "dataset": statement["dataset"],
         "rows": statement["total"]["rows"],
         **({"linked": statement["linked"]} if "linked" in statement else {}),
+        **({"copies": statement["copies"]} if "copies" in statement else {}),
         "columns": list(_entries(schema, outside=outside)),
         "rules": statement["rules"],
         "schema_digest": schema.digest,

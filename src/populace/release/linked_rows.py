@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from populace.core.untrusted_files import altered_error
 from populace.release.streamed_table import StreamedTable, read_whole
-from populace.release.table_files import open_table, read_columns, read_table, to_native, write_table
+from populace.release.table_files import open_table, read_columns, to_native, write_table
 from populace.schema.codec.decoder import decode_codes
 from populace.schema.columns.column import Column
 from populace.schema.columns.numeric_columns import IntegerColumn
@@ -99,18 +99,12 @@ def write_tables(wide: pa.Table | StreamedTable, paths: Sequence[Path], *, schem
 
 
 def open_tables(paths: Sequence[Path], *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
-    """Return what `read_tables` does, or where there are very many rows a table whose rows are read when asked for."""
-    return (
-        open_table(paths[0], schema=schema, rows=rows)
-        if schema.linked is None
-        else read_tables(paths, schema=schema)
-    )
+    """Return so many synthetic rows of a file, or those of linked tables from two, in the types of their schema.
 
-
-def read_tables(paths: Sequence[Path], *, schema: Schema) -> pa.Table:
-    """Read synthetic rows from a file, or those of linked tables from two, in the types of their schema."""
+    Very many rows of one file are read when they are asked for.
+    """
     if schema.linked is None:
-        return read_table(paths[0], schema=schema)
+        return open_table(paths[0], schema=schema, rows=rows)
     linked = schema.linked
     declared = _list_declared(schema, linked=linked)
     found = [read_columns(path, columns) for path, columns in zip(paths, declared, strict=True)]

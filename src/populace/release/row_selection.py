@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TypedDict
 
 from populace.core.number_format import format_number, format_percent
+from populace.sampling.row_blocks import count_blocks
 from populace.schema.schema import Schema
 
 # Rows that are a smaller share of the model's are flagged.
@@ -78,6 +79,14 @@ class ImplicatesLine(TypedDict):
     text: str
 
 
+class CopiesLine(TypedDict):
+    """How many rows were fitted to the model where these serve for more, and how often each of them does at most."""
+
+    fitted: int
+    most: int
+    text: str
+
+
 def describe_total(
     rows: int,
     rows_from: RowCountOrigin,
@@ -116,6 +125,25 @@ def describe_selection(selection: RowSelection) -> SelectionLine:
         text=f"Only rows where {selection.where} are released: the model's rows given that this holds, about "
         f"{format_percent(selection.share)} of them. The condition was applied to the model, not to the data: it costs "
         "nothing, and everybody in the data is protected as before.",
+    )
+
+
+def describe_copies(rows: int) -> CopiesLine:
+    """Return how rows that were drawn block by block repeat, as a statement tells it.
+
+    >>> line = describe_copies(10**8)
+    >>> line["fitted"], line["most"]
+    (6250000, 16)
+    """
+    count, fitted = count_blocks(rows)
+    different, most = -(-rows // count) * fitted, -(-count // fitted)
+    return CopiesLine(
+        fitted=different,
+        most=most,
+        text=f"Rows repeat: {format_number(different)} rows were fitted to the model, and each of them is in the table "
+        f"up to {most} times, with codes inside groups and values inside bins drawn anew. Do not count unique or equal "
+        "rows, and take the variances of what was not measured, such as tables of many columns, as those of "
+        f"{format_number(different)} rows.",
     )
 
 

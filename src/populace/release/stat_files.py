@@ -25,7 +25,24 @@ _SAS_TIME = (rb"\d\d[A-Z]{3}\d\d:\d\d:\d\d:\d\d", b"01JAN70:00:00:00")
 _SAS_HEADER = 640
 # Variable labels have at most so many characters, or bytes in SPSS.
 _MAX_LABELS = {StatFormat.SAV: 255, StatFormat.DTA: 80, StatFormat.XPT: 40}
+# What a cell takes beside its text: 88 bytes of a text of four, of which the frame holds each as an object.
+CELL_BYTES = 112
 _MAX_TEXTS = {StatFormat.SAV: 32_000, StatFormat.DTA: 2_045, StatFormat.XPT: 200}
+
+
+def stat_table_bytes(columns: Mapping[str, Column], *, rows: int) -> int:
+    """Return about how much memory a table takes on its way to a file or from it: its cells are objects there.
+
+    >>> stat_table_bytes({}, rows=10)
+    0
+    """
+    return rows * sum(
+        CELL_BYTES + max(len(text.encode()) for text in _texts(each)) for each in columns.values()
+    )
+
+
+def _texts(column: Column) -> list[str]:
+    return ["", *(column.values if isinstance(column, CategoricalColumn) else ()), *column.specials]
 
 
 def write_stat_table(table: pa.Table, path: Path, *, form: StatFormat, columns: Mapping[str, Column]) -> None:
@@ -123,8 +140,9 @@ def check_stat_columns(columns: Mapping[str, Column], *, form: StatFormat) -> No
     if form is not StatFormat.DTA and len(set(folded)) < len(folded):
         raise _refusal(form, "two columns have names that differ in case alone")
     for column in columns.values():
-        declared = [*(column.values if isinstance(column, CategoricalColumn) else ()), *column.specials]
-        if any(text != text.rstrip(" \0") or len(text.encode()) > _MAX_TEXTS[form] for text in declared):
+        if any(
+            text != text.rstrip(" \0") or len(text.encode()) > _MAX_TEXTS[form] for text in _texts(column)
+        ):
             raise _refusal(form, f"column {column.name!r} has values that end with a blank or are too long")
     empty = pa.table({name: pa.array([], arrow_type(column)) for name, column in columns.items()})
     with tempfile.TemporaryDirectory(prefix="populace-format-") as made:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from populace.core.untrusted_files import check_memory
+from populace.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +47,11 @@ class StreamedTable:
         """Return the whole table; refuse one for which there is no memory."""
         check_memory("the synthetic table", size=8 * self.num_rows * len(self.types))
         return pa.concat_tables(self.open_blocks()).combine_chunks()
+
+
+def can_stream(schema: Schema) -> bool:
+    """Say whether rows of a schema can be drawn block by block: not where all of them together meet public counts."""
+    return schema.linked is None and schema.geography is None and not schema.totals
 
 
 def iterate_blocks(table: pa.Table | StreamedTable) -> Iterator[pa.Table]:

@@ -21,11 +21,11 @@ from populace.inference.constraints.conditional_model import ConditionalModel
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.inference.model import Model
 from populace.methods.topdown.counts_model import read_counts
-from populace.release.streamed_table import StreamedTable
+from populace.release.streamed_table import StreamedTable, can_stream
 from populace.release.table_files import count_column
 from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
 from populace.sampling.place_households import place_households
-from populace.sampling.row_blocks import MAX_BLOCK_ROWS, draw_blocks, split_rows
+from populace.sampling.row_blocks import MAX_BLOCK_ROWS, draw_blocks, draw_group, split_rows
 from populace.sampling.swap_members import MemberBlock
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
@@ -72,9 +72,26 @@ def draw_tables(
             yield draw_conditioned_table(schema, given, rows=rows, rng=rng)
 
 
-def can_stream(schema: Schema) -> bool:
-    """Say whether rows of a schema can be drawn block by block: not where all of them together meet public counts."""
-    return schema.linked is None and schema.geography is None and not schema.totals
+def count_parts(rows: int) -> int:
+    """Return in how many parts so many rows can be drawn apart from each other."""
+    return len(split_rows(rows)) if rows > MAX_BLOCK_ROWS else 1
+
+
+def draw_part(schema: Schema, model: Model, *, rows: int, number: int, seed: int) -> Iterator[pa.Table]:
+    """Yield the rows of one part, by its number: all parts together are the first table of `draw_tables`."""
+    rng = np.random.default_rng(seed)
+    if rows <= MAX_BLOCK_ROWS:
+        yield draw_table(schema, model, rows=rows, rng=rng).table
+        return
+    codec = TableCodec(schema)
+    yield from draw_group(
+        model,
+        rows=rows,
+        number=number,
+        rng=rng,
+        rules=schema.rules,
+        then=lambda codes, own: codec.decode(codes, rng=own),
+    )
 
 
 def drawing_rules(table: pa.Table | StreamedTable) -> int:

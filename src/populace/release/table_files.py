@@ -17,16 +17,19 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
-from populace.core.errors import ReleaseError, UsageError
+from populace.core.errors import ReleaseError, ResourceError, UsageError
+from populace.core.memory_limit import memory_limit
 from populace.core.untrusted_files import (
     altered_error,
+    check_regular,
+    count_parquet_rows,
     open_regular,
     read_parquet,
     read_row_groups,
     refuse_parse_errors,
 )
 from populace.release.folder.hidden_folder import hidden_folder
-from populace.release.streamed_table import StreamedTable, cut_blocks, iterate_blocks, read_whole
+from populace.release.streamed_table import StreamedTable, can_stream, cut_blocks, iterate_blocks, read_whole
 from populace.sampling.row_blocks import MAX_BLOCK_ROWS, split_rows
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
@@ -140,12 +143,27 @@ def count_units(table: pa.Table | StreamedTable, *, schema: Schema) -> int:
     return int(pyarrow.compute.sum(table[name]).as_py() or 0)
 
 
-def check_table_format(schema: Schema, form: TableFormat) -> None:
-    """Refuse a format that cannot hold the columns of a schema, before anything is paid for."""
+def fit_table_format(form: TableFormat, *, schema: Schema, rows: int) -> TableFormat:
+    """Return a format, or Parquet where so many rows do not fit in memory on their way to a file of it."""
+    if form.stat is None:
+        return form
+    from populace.release.stat_files import stat_table_bytes
+
+    fits = stat_table_bytes(schema.columns, rows=rows) <= memory_limit()
+    return form if fits else TableFormat.PARQUET
+
+
+def check_table_format(schema: Schema, form: TableFormat, *, rows: int = 0) -> None:
+    """Refuse a format that cannot hold the columns of a schema, or so many rows, before anything is paid for."""
     if form.stat is None:
         return
     from populace.release.stat_files import check_stat_columns
 
+    if fit_table_format(form, schema=schema, rows=rows) is not form:
+        raise ResourceError(
+            f"{rows} rows do not fit in memory on their way to {form.stat.words}.",
+            hint="give --format parquet, ask for fewer --rows, or use more memory",
+        )
     tables: tuple[Mapping[str, Column], ...] = (schema.columns,)
     if schema.linked is not None:
         tables = (schema.columns, schema.linked.columns)
@@ -234,13 +252,20 @@ def read_table(path: Path, *, schema: Schema) -> pa.Table:
 
 
 def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedTable:
-    """Return a synthetic table of so many rows, in the types of its schema: very many are read when asked for."""
-    form = parse_table_format(path.suffix[1:])
-    if rows <= MAX_BLOCK_ROWS or count_column(schema) is not None or form.stat is not None:
+    """Return a synthetic table of so many rows, in the types of its schema, whole or in blocks as it was drawn.
+
+    Very many rows are read when they are asked for; files of statistical packages are read whole in any case.
+    """
+    if rows <= MAX_BLOCK_ROWS or not can_stream(schema):
         return read_table(path, schema=schema)
     _check_there(path)
+    form = parse_table_format(path.suffix[1:])
     types = {name: arrow_type(column) for name, column in schema.columns.items()}
+    whole = read_table(path, schema=schema) if form.stat is not None else None
+    _check_row_count(path, whole, rows=rows)
     sizes = list(chain.from_iterable(split_rows(rows)))
+    if whole is not None:
+        return StreamedTable(num_rows=rows, types=types, open_blocks=lambda: cut_blocks(iter([whole]), sizes))
 
     def read() -> Iterator[pa.Table]:
         parquet = form is TableFormat.PARQUET
@@ -249,6 +274,20 @@ def open_table(path: Path, *, schema: Schema, rows: int) -> pa.Table | StreamedT
             yield from cut_blocks(parts, sizes)
 
     return StreamedTable(num_rows=rows, types=types, open_blocks=read)
+
+
+def _check_row_count(path: Path, whole: pa.Table | None, *, rows: int) -> None:
+    """Refuse a file that cannot hold so many rows, before anything is made that grows with them."""
+    if whole is not None:
+        held = whole.num_rows
+    elif parse_table_format(path.suffix[1:]) is TableFormat.PARQUET:
+        held = count_parquet_rows(path)
+    else:
+        check_regular(path)
+        # A row of a CSV file takes two bytes and more.
+        held = min(rows, path.stat().st_size // 2)
+    if held != rows:
+        raise altered_error(f"{path.name} does not have the number of rows that the statement gives")
 
 
 def _read_parquet_parts(path: Path, types: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:

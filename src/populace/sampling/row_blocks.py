@@ -35,6 +35,17 @@ MAX_COPIES = 16
 Block = dict[str, Codes]
 
 
+def count_blocks(rows: int) -> tuple[int, int]:
+    """Return how many blocks so many rows have, and how many of these are fitted.
+
+    >>> count_blocks(20 * 2**20), count_blocks(5)
+    ((20, 2), (1, 1))
+    """
+    most = min(max(-(-rows // MAX_COPIES), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
+    count = max(1, -(-rows // most))
+    return count, -(-count // MAX_COPIES)
+
+
 def split_rows(rows: int) -> list[list[int]]:
     """Return how many rows each block has, by the fitted block that it is a copy of; none differ by more than one.
 
@@ -43,10 +54,8 @@ def split_rows(rows: int) -> list[list[int]]:
     >>> split_rows(2**20 + 4)
     [[209716, 209716, 209716, 209716, 209716]]
     """
-    most = min(max(-(-rows // MAX_COPIES), MIN_BLOCK_ROWS), MAX_BLOCK_ROWS)
-    count = max(1, -(-rows // most))
+    count, fitted = count_blocks(rows)
     sizes = [rows // count + (number < rows % count) for number in range(count)]
-    fitted = -(-count // MAX_COPIES)
     ends = [count * number // fitted for number in range(fitted + 1)]
     return [sizes[start:end] for start, end in pairwise(ends)]
 
@@ -77,6 +86,22 @@ def draw_blocks(
     yield from run_in_order(tasks, threads=count_cores())
 
 
+def draw_group(
+    model: Model,
+    *,
+    rows: int,
+    number: int,
+    rng: np.random.Generator,
+    rules: Rules = NO_RULES,
+    then: Callable[[Block, np.random.Generator], T],
+) -> Iterator[T]:
+    """Yield those of the blocks that `draw_blocks` yields which are copies of one fitted block, by its number."""
+    groups = split_rows(rows)
+    own = rng.spawn(len(groups))[number]
+    tasks = _list_copies(model, groups[number], rng=own, rules=rules, sweeps=SWEEPS, then=then)
+    yield from (task() for task in tasks)
+
+
 def _list_tasks(
     model: Model,
     groups: Sequence[Sequence[int]],
@@ -86,17 +111,30 @@ def _list_tasks(
     sweeps: int,
     then: Callable[[Block, np.random.Generator], T],
 ) -> Iterator[Callable[[], T]]:
-    for sizes, source in zip(groups, rng.spawn(len(groups)), strict=True):
-        own, *others = source.spawn(1 + len(sizes))
-        fitted = draw_groups(model, rows=max(sizes), rng=own, rules=rules, sweeps=sweeps)
-        for size, other in zip(sizes, others, strict=True):
+    for sizes, own in zip(groups, rng.spawn(len(groups)), strict=True):
+        yield from _list_copies(model, sizes, rng=own, rules=rules, sweeps=sweeps, then=then)
 
-            def copy(fitted: Block = fitted, size: int = size, rng: np.random.Generator = other) -> T:
-                order = rng.permutation(len(next(iter(fitted.values()))))[:size].astype(np.uint32)
-                shuffled = {name: column[order] for name, column in fitted.items()}
-                return then(draw_codes(shuffled, model, rng=rng), rng)
 
-            yield copy
+def _list_copies(
+    model: Model,
+    sizes: Sequence[int],
+    *,
+    rng: np.random.Generator,
+    rules: Rules,
+    sweeps: int,
+    then: Callable[[Block, np.random.Generator], T],
+) -> Iterator[Callable[[], T]]:
+    """Yield the blocks of one fitted block, each still to be made."""
+    own, *others = rng.spawn(1 + len(sizes))
+    fitted = draw_groups(model, rows=max(sizes), rng=own, rules=rules, sweeps=sweeps)
+    for size, other in zip(sizes, others, strict=True):
+
+        def copy(size: int = size, rng: np.random.Generator = other) -> T:
+            order = rng.permutation(len(next(iter(fitted.values()))))[:size].astype(np.uint32)
+            shuffled = {name: column[order] for name, column in fitted.items()}
+            return then(draw_codes(shuffled, model, rng=rng), rng)
+
+        yield copy
 
 
 def run_in_order(tasks: Iterator[Callable[[], T]], *, threads: int) -> Iterator[T]:

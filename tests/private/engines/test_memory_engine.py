@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import combinations, product
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from populace._native import kernels
 from populace.core.marginals import Domain, Grouping, Marginal
+from populace.private.code_store import CodeStore
 from populace.private.engines import memory_engine as memory
 from populace.private.engines.memory_engine import MemoryEngine
 
@@ -150,7 +152,7 @@ def test_two_groupings_of_one_column_are_counted_apart() -> None:
     for _ in range(2):
         assert [counts.tolist() for counts in engine.counts(asked)] == [[1, 3], [2, 2], [1, 3]]
     asked[2] = Marginal(("a",), (Grouping("a", (1, 1, 0)),))
-    assert engine.counts(asked)[2].tolist() == [2, 2]
+    assert engine.counts(asked)[2].tolist() == [2, 3]
 
 
 def test_rows_of_many_long_columns_are_tallied_in_order() -> None:
@@ -217,3 +219,25 @@ def test_codes_outside_their_domain_are_refused_with_frequencies_too():
     engine = MemoryEngine({"a": np.array([0, 3], np.uint8)}, np.array([1, 0]), domain=Domain({"a": 3}))
     with pytest.raises(IndexError, match="outside"):
         engine.counts([Marginal(("a",))])
+
+
+def test_counting_that_broke_off_leaves_no_groups_of_another_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocks(CodeStore):
+        is_in_memory = False
+        values = (0, 1)
+
+        def __init__(self) -> None: ...
+
+        def blocks(self) -> Iterator[dict[str, np.ndarray]]:
+            yield from ({"a": np.full(2 + value, value, np.uint8)} for value in self.values)
+
+    blocks = Blocks()
+    engine = MemoryEngine(blocks, domain=Domain({"a": 2}))
+    grouped = Marginal(("a",), (Grouping("a", (0, 1)),))
+    with monkeypatch.context() as broken:
+        for name in ("count_in_tiles", "count_in_chunks"):
+            broken.setattr(memory, name, lambda *_, **__: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            engine.counts([grouped])
+    blocks.values = (1, 0)
+    assert engine.counts([grouped])[0].tolist() == [2, 3]

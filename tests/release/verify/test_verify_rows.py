@@ -23,6 +23,7 @@ from populace.privacy.ledger.ledger import Ledger
 from populace.release import release_files
 from populace.release.bundle import Release
 from populace.release.manifest import digest_file, dump_json
+from populace.release.synthetic_rows import BLOCK_DRAWING_RULES
 from populace.release.table_files import encode_table, write_table
 from populace.release.verify import verify_rows
 from populace.release.verify.checks import CheckOutcome, Verdict
@@ -126,6 +127,11 @@ def test_rules_of_drawing_that_nobody_knows_are_not_verified(folder: Path, numbe
     verdict = verify(folder)
     assert outcome(verdict, "redrawn") is CheckOutcome.UNKNOWN
     assert not verdict.verified
+
+
+def test_few_rows_are_not_drawn_by_the_rules_of_blocks(folder: Path) -> None:
+    reseal(folder, drawing=BLOCK_DRAWING_RULES)
+    assert not verify(folder).verified
 
 
 def test_quick_passes_but_does_not_verify(

@@ -120,9 +120,10 @@ class MemoryEngine:
             yield self._codes
             return
         for block in self._codes.blocks():
-            yield block
             if not self._codes.is_in_memory:
+                # Before a block, not after it: counting may have broken off inside the one before.
                 self._grouped.clear()
+            yield block
 
     def _count(self, marginals: Sequence[Marginal]) -> list[Counts]:
         shapes = [marginal.shape(self._domain) for marginal in marginals]

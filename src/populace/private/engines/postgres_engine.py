@@ -16,6 +16,9 @@ from populace.private.engines.sql_codec import SqlCodec, source_cell, trim_expre
 from populace.private.redact import redact_row_errors
 from populace.schema.schema import Schema
 
+# So many marginals are counted by one query: a server's stack and memory do not hold a query of any length.
+MAX_COUNTED = 1_000
+
 
 class PostgresEngine(KeptCounts):
     """Counts marginals over a table of PostgreSQL, in the transaction of a connection."""
@@ -35,13 +38,16 @@ class PostgresEngine(KeptCounts):
         return np.column_stack(columns[:-1]).astype(small), columns[-1].astype(np.int64)
 
     def _count_cells(self, marginals: Sequence[Marginal]) -> tuple[npt.NDArray[Any], ...]:
-        # Encoded once, then grouped for each marginal.
         parts = [
             f"SELECT {number} AS m, {self._cell(marginal)} AS cell, count(*) AS n FROM coded GROUP BY 2"
             for number, marginal in enumerate(marginals)
         ]
-        found = self._fetch(f"{self._encoded} {' UNION ALL '.join(parts)}")
-        return tuple(column.to_numpy() for column in found.columns)
+        # Encoded once for many marginals, then grouped for each of them.
+        found = [
+            self._fetch(f"{self._encoded} {' UNION ALL '.join(parts[start : start + MAX_COUNTED])}")
+            for start in range(0, len(parts), MAX_COUNTED)
+        ]
+        return tuple(column.to_numpy() for column in pa.concat_tables(found).columns)
 
     def _cell(self, marginal: Marginal) -> str:
         """Return the expression of the number of a cell in a marginal's table."""

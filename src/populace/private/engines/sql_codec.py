@@ -31,6 +31,8 @@ _WHOLE = ("int2", "int4", "int8")
 _NUMBERS = (*_WHOLE, "float4", "float8", "numeric")
 # More bins than this make an expression that takes longer to plan than to run.
 MAX_THRESHOLDS = 20_000
+# A query of PostgreSQL has at most 1,664 columns, and ours have a few beside those that are counted.
+MAX_COLUMNS = 1_600
 _FIRST_DAY, _LAST_DAY = "date '0001-01-01'", "date '9999-12-31'"
 
 
@@ -108,6 +110,8 @@ def _check_schema(schema: Schema) -> None:
         what = "rows of a geography, or that stand for several units, are counted here"
     elif split := [name for name, column in schema.columns.items() if len(column.variables) > 1]:
         what = f"column {quote_names(split)} is split in two"
+    elif len(schema.domain) > MAX_COLUMNS:
+        what = f"there are more than {MAX_COLUMNS} columns"
     if what is not None:
         raise UsageError(
             f"rows are to be counted in the database, and {what}.",

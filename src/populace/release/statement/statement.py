@@ -17,10 +17,12 @@ from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.row_selection import (
     MIN_COMMON_SHARE,
+    CopiesLine,
     ImplicatesLine,
     RowCountOrigin,
     RowSelection,
     SelectionLine,
+    describe_copies,
     describe_implicates,
     describe_selection,
     describe_total,
@@ -136,6 +138,7 @@ class Statement(TypedDict):
     linked: NotRequired[LinkedLine]
     where: NotRequired[SelectionLine]
     implicates: NotRequired[ImplicatesLine]
+    copies: NotRequired[CopiesLine]
     found: float
     reading: str
     warnings: list[str]
@@ -159,14 +162,15 @@ def compute_statement(
     rows_from: RowCountOrigin,
     selection: RowSelection | None = None,
     implicates: int = 1,
+    in_blocks: bool = False,
     form: int = RELEASE_FORMAT,
 ) -> Statement:
     """Return the statement of one run.
 
     The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`, and
     `answers` say what they were about.
-    How rows were drawn from the model later is stated beside it and has no price. `form` asks for the numbers of an
-    older format; words are always those of today.
+    How rows were drawn from the model later is stated beside it and has no price; `in_blocks` says that they were so
+    many that they repeat. `form` asks for the numbers of an older format; words are always those of today.
     """
     epsilon, delta = record.guarantee
     # Rounded up: the statement may say that more can be found than can, never less.
@@ -233,6 +237,9 @@ def compute_statement(
                 f"Rows where {selection.where} are only {format_percent(selection.share)} of the model's rows: what "
                 "they show may be mostly noise."
             )
+    elif in_blocks:
+        statement["copies"] = describe_copies(rows)
+        statement["warnings"].append(statement["copies"]["text"])
     if implicates > 1:
         statement["implicates"] = describe_implicates(implicates)
     if record.keys:

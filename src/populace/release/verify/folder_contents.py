@@ -33,7 +33,7 @@ Check = Callable[[], str]
 _SENTENCE_KEYS = ("reading", "warnings", "not_covered", "rules")
 # Older words are shorter than so many times those of today.
 _MAX_LENGTH_RATIO = 2
-_TEXT_KEYS = ("total", "linked", "where", "implicates")
+_TEXT_KEYS = ("total", "linked", "where", "implicates", "copies")
 _COLUMN_KEYS = ("domains", "columns")
 
 

@@ -44,6 +44,7 @@ from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import Statement, compute_statement
 from populace.release.streamed_table import StreamedTable, read_whole
+from populace.release.synthetic_rows import BLOCK_DRAWING_RULES
 from populace.release.table_files import encode_table
 from populace.release.verify.checks import (
     CheckOutcome,
@@ -250,6 +251,7 @@ class _SyntheticContents(FolderContents):
             ),
             selection=manifest.selection,
             implicates=manifest.implicates,
+            in_blocks=manifest.drawing == BLOCK_DRAWING_RULES,
             form=manifest.number,
         )
 

@@ -30,7 +30,8 @@ Add missing = ["R"] for codes such as refused, and labels, universe and outside 
 is none of the values becomes empty in the release, and noise puts some there in any case; where every row has a value,
 other = "a" counts such cells as "a" instead."""
 FROM_LABELS = f"""\
-A draft from the labels of the file: no row was read. Value labels and missing codes are taken as the codebook; a value
+A draft from the labels of the file: no row was read. Value labels and missing codes are taken as the codebook. Labels
+that `encode` of Stata or factors of R made come from the rows: check every list of values against the codebook. A value
 without a label is not in the domain until you add it. Fill in every column that is marked OPEN, from the codebook and
 never from the rows, or remove it: what the schema does not name is not read. {_KINDS}\
 A cell that is none of the values becomes empty in the release."""

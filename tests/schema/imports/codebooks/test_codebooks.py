@@ -104,6 +104,31 @@ def test_what_is_not_translated_is_listed_with_its_line(
     assert line is not None or " line " in found[0]
 
 
+def test_a_weight_is_what_is_declared_as_one() -> None:
+    book = from_ddi(
+        '<codeBook><var name="KG"><labl>Body weight (kg)</labl></var><var name="CM" wgt="not-wgt"/>'
+        '<var name="W" wgt="wgt"><labl>Design factor</labl></var></codeBook>'
+    )
+    assert [variable.name for variable in book.variables] == ["KG", "CM"]
+    assert [left.name for left in book.untranslated] == ["W"]
+
+
+def test_categories_without_a_label_are_not_taken() -> None:
+    """A tabulation of the rows lists what occurs in them: whoever was 107, or lives in a hamlet."""
+    categories = "".join(
+        f"<catgry><catValu>{value}</catValu><catStat>1</catStat></catgry>" for value in ("41", "107")
+    )
+    named = "<catgry><catValu>1</catValu><labl>Town</labl></catgry>"
+    book = from_ddi(
+        f'<codeBook><var name="AGE" intrvl="discrete">{categories}</var>'
+        f'<var name="PLACE" intrvl="discrete">{named}{categories}</var></codeBook>'
+    )
+    age, place = book.variables
+    assert (age.choices, bool(age.open_because)) == ({}, True)
+    assert place.choices == {"1": "Town"}
+    assert [(left.name, left.what) for left in book.untranslated] == [("PLACE", "categories without a label")]
+
+
 def test_nothing_that_was_computed_from_rows_is_taken(tmp_path: Path) -> None:
     """Frequencies, summaries and ranges of archives: the numbers stand nowhere in the draft."""
     for name in ("ddi", "frictionless", "sdv"):

@@ -1,7 +1,8 @@
 """A DDI-Codebook (2.5, 2.6): names, labels, categories and missing codes of variables.
 
-Frequencies (`catStat`), summaries (`sumStat`) and valid ranges (`valrng`), which archives compute from rows, are not
-taken. The file is read by the standard library's reader; a document type, and so every entity, is refused.
+Frequencies (`catStat`), summaries (`sumStat`), valid ranges (`valrng`) and categories without a label, which archives
+compute from rows, are not taken. The file is read by the standard library's reader; a document type, and so every
+entity, is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from populace.schema.exact_numbers import parse_number
 from populace.schema.imports.codebooks.variable import Codebook, Untranslated, Variable
 
 MAX_DEPTH = 200
-_ID_WORDS = ("weight",)
 
 
 @dataclass(slots=True)
@@ -100,11 +100,16 @@ def from_ddi(text: str) -> Codebook:
         name, label = var.attributes.get("name", ""), var.first("labl")
         if not name:
             continue
-        if "wgt" in var.attributes or any(word in label.lower() for word in _ID_WORDS):
+        if var.attributes.get("wgt") == "wgt":
             why = "a weight is no answer; `populace estimate` takes it in its design"
             left.append(Untranslated(line=var.line, name=name, what="the weight", why=why))
             continue
         variables.append(_read_variable(var, name=name, label=label))
+        unnamed = [category for category in var.all("catgry") if _is_unnamed(category)]
+        if unnamed and variables[-1].choices:
+            what = "categories without a label"
+            why = "archives make them from rows: list them if the questionnaire does"
+            left.append(Untranslated(line=unnamed[0].line, name=name, what=what, why=why))
         left += [
             Untranslated(line=each.line, name=name, what=f"universe “{each.text}”", why="it is said in words")
             for each in var.all("universe")
@@ -117,9 +122,9 @@ def _read_variable(var: Element, *, name: str, label: str) -> Variable:
     choices: dict[str, str] = {}
     missing: dict[str, str] = {}
     for category in var.all("catgry"):
-        code = category.first("catValu")
-        lacks = category.attributes.get("missing", "").upper() == "Y"
-        (missing if lacks else choices)[code] = category.first("labl")
+        if not _is_unnamed(category):
+            code = category.first("catValu")
+            (missing if _is_missing(category) else choices)[code] = category.first("labl")
     for invalid in var.all("invalrng"):
         for item in invalid.all("item"):
             code = item.attributes.get("VALUE") or item.attributes.get("value", "")
@@ -141,6 +146,15 @@ def _read_variable(var: Element, *, name: str, label: str) -> Variable:
     if text == "character":
         why = "text: list its values or remove it"
     return replace(plain, open_because=why)
+
+
+def _is_missing(category: Element) -> bool:
+    return category.attributes.get("missing", "").upper() == "Y"
+
+
+def _is_unnamed(category: Element) -> bool:
+    """Say whether a value has no label: a codebook explains its values, and a tabulation of rows lists them."""
+    return not category.first("labl") and not _is_missing(category)
 
 
 def _refuse(why: str) -> SchemaError:

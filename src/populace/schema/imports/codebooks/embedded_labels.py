@@ -16,6 +16,10 @@ from populace.schema.imports.schema_document import SchemaDocument
 # So many labelled values make a list; one alone rather names an end of a scale.
 _MIN_CHOICES = 2
 _MAX_SHOWN = 6
+FROM_ROWS_PERHAPS = (
+    "value labels are taken as the codebook; those that `encode` of Stata or factors of R made come from the rows, "
+    "which is not protected: check them against the codebook"
+)
 
 
 def document_from_labels(metadata: FileMetadata, *, source: str, dataset: str) -> SchemaDocument:
@@ -23,6 +27,8 @@ def document_from_labels(metadata: FileMetadata, *, source: str, dataset: str) -
     document = settle_document(codebook_to_document(from_embedded_labels(metadata), source=source))
     table, asked = draft_table(dataset)
     remarks = document.remarks
+    if any(column.value_labels for column in metadata.columns):
+        remarks += (FROM_ROWS_PERHAPS,)
     if not metadata.format.keeps_missing_codes:
         remarks += (f"missing codes of {metadata.format.words} are read as empty cells",)
     return replace(document, table=table, asked=asked, remarks=remarks)
