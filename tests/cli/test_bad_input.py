@@ -112,8 +112,8 @@ def test_more_rows_than_memory(workspace: Workspace, capsys) -> None:
     assert "memory" in refused(workspace, capsys, workspace.synth(schema=schema), exits=4)
 
 
-def test_more_synthetic_rows_than_memory(workspace: Workspace, capsys) -> None:
-    assert "memory" in refused(workspace, capsys, workspace.synth(rows=str(10**13)), exits=4)
+def test_more_synthetic_rows_than_can_be_drawn(workspace: Workspace, capsys) -> None:
+    assert "the most is" in refused(workspace, capsys, workspace.synth(rows=str(10**13)), exits=4)
 
 
 def test_unknown_method(workspace: Workspace, capsys) -> None:

@@ -196,6 +196,11 @@ def check_row_request(request: RowRequest, *, schema: Schema, method: Method) ->
     drawn = request.rows if request.rows is not None or request.implicates == 1 else schema.max_rows
     if request.rows is None and schema.totals:
         drawn = expected_row_count(schema, 0.0)
+    if drawn is not None and drawn > LIMITS.max_streamed_rows:
+        raise ResourceError(
+            f"{drawn} synthetic rows would take days to draw; the most is {LIMITS.max_streamed_rows}.",
+            hint="ask for fewer --rows",
+        )
     if drawn is not None and can_stream(schema):
         # Block by block, a few of them at a time.
         drawn = min(drawn, MAX_BLOCK_ROWS)
