@@ -88,7 +88,7 @@ def _without_run(digests):
 
 NO_KEY = (linked_reader._read_unit, "id=linked.unit_key", "id=None")
 # A schema built otherwise would be refused.
-UNCHECKED = (linked_reader.check_linked_unit, "if linked is None:", "if linked is not None:")
+UNCHECKED = (linked_reader.check_linked_unit, "if linked is None:", "if linked is None or linked:")
 PERSON_ROWS = (
     HouseholdSource.batches,
     "parts = [cells[name].slice(start, BATCH_ROWS) for name in columns]",

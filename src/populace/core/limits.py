@@ -104,7 +104,7 @@ class Limits:
     """Rows that a schema may demand for all areas together, unless it allows more with max_rows."""
 
     max_streamed_rows: int = 10**10
-    """Synthetic rows that are drawn block by block: at two microseconds a row these take hours, and a disk of their own."""
+    """Synthetic rows that are drawn block by block: at two microseconds a row these take hours."""
 
     max_hierarchy_cells: int = 2**25
     """Cells of all smallest units of a geography: each is measured, estimated, rounded and published."""

@@ -98,7 +98,7 @@ def test_marginals_of_wide_rows_move_by_one_and_no_more():
 # A household's persons as several units: no key keeps its rows together, and each person brings a row of its own.
 NO_KEY = (linked_reader._read_unit, "id=linked.unit_key", "id=None")
 # A schema built otherwise would be refused.
-UNCHECKED = (linked_reader.check_linked_unit, "if linked is None:", "if linked is not None:")
+UNCHECKED = (linked_reader.check_linked_unit, "if linked is None:", "if linked is None or linked:")
 PERSON_ROWS = (
     HouseholdSource.batches,
     "parts = [cells[name].slice(start, BATCH_ROWS) for name in columns]",
