@@ -119,7 +119,10 @@ class TestWhichAccount:
             "a default name works on a fresh ledger"
         )
         err = capsys.readouterr().err
-        assert "charging new account 'people' of new ledger" in err
+        assert (
+            f"charging new account 'people': epsilon 1, delta 1e-6 (new ledger {workspace.path('fresh.db')})"
+            in err
+        )
         assert err.index("charging") < err.index("account 'people': epsilon")
 
     def test_another_schema_is_no_reason_to_warn(self, workspace: Workspace, capsys) -> None:

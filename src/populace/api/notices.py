@@ -43,9 +43,8 @@ def announce_charge(request: RunRequest, *, delta: Fraction, new_ledger: bool, n
     """Name the account before it is charged, and say what is made for it: a mistyped name forgets earlier runs."""
     account = f"{'new ' if new_account else ''}account {request.dataset!r}"
     ledger = f"{'new ' if new_ledger else ''}ledger {request.ledger}"
-    notify(
-        f"charging {account} of {ledger}: epsilon {format_exact(request.epsilon)}, delta {format_exact(delta)}"
-    )
+    price = f"epsilon {format_exact(request.epsilon)}, delta {format_exact(delta)}"
+    notify(f"charging {account}: {price} ({ledger})")
 
 
 def note_unread_columns(data: Any, schema: Schema) -> None:

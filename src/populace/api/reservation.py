@@ -45,8 +45,10 @@ def reserve(
     new_ledger = not os.path.lexists(request.ledger)
     opened = Ledger.open(request.ledger)
     if is_secret(source):
-        known = any(each.dataset == request.dataset for each in opened.accounts())
-        announce_charge(request, delta=delta, new_ledger=new_ledger, new_account=not known)
+        account = next((each for each in opened.accounts() if each.dataset == request.dataset), None)
+        # A run that the account cannot pay for is refused below, and charges nothing.
+        if account is None or (request.epsilon <= account.left_epsilon and delta <= account.left_delta):
+            announce_charge(request, delta=delta, new_ledger=new_ledger, new_account=account is None)
     booking = Booking(
         dataset=request.dataset,
         epsilon=format_exact(request.epsilon),
