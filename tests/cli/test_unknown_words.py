@@ -43,9 +43,9 @@ def test_a_refusal_for_budget_names_the_grant_that_would_do(workspace: Workspace
 
 
 def test_a_range_in_a_query_is_said_to_be_what_does_not_go_with_filling() -> None:
-    design = Design.parse("[missing.INC]\nhow = 'model'\nmatch = ['SEX']\n", schema=SCHEMA)
+    design = Design.parse("[missing.INC]\nhow = 'impute'\nmatch = ['SEX']\n", schema=SCHEMA)
     queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "INC"\nhigh = 50\n', schema=SCHEMA)
-    with pytest.raises(UsageError, match="low and high do not go with"):
+    with pytest.raises(UsageError, match="cannot be filled inside the barrier for it"):
         plan_queries(design, queries)
 
 
