@@ -143,8 +143,8 @@ class SimulatedSurveyOracle(EmptyTableOracle):
             return cls(
                 schema=schema,
                 rows=SurveyRows(
-                    codes={name: public.codes[name][drawn] for name in schema.domain},
-                    numbers={name: public.numbers[name][drawn] for name in numeric_column_names(schema)},
+                    codes={name: own[drawn] for name, own in public.codes.items()},
+                    numbers={name: own[drawn] for name, own in public.numbers.items()},
                 ),
                 times=rows / count,
                 rng=rng,

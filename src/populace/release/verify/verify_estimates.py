@@ -96,7 +96,9 @@ class EstimateContents(FolderContents):
         if not self.found.older:
             return super().slow_checks
         # The name that synthetic rows have for it: what is told cannot be made again here.
-        reason = f"not computed again: estimates of format {self.found.form} follow from questions of that format"
+        reason = (
+            f"not computed again: estimates of format {self.found.form} follow from questions of that format"
+        )
 
         def give_up() -> str:
             raise Inconclusive(reason)

@@ -35,8 +35,8 @@ class AdjustedCells:
     """The factor of each cell, what all rows weigh, and how unsure factors are.
 
     `unsure` is the square root of the greatest product of a cell's part of all weights and the relative variance of its
-    factor. By Cauchy and Schwarz, noise in factors moves a sum of scores by a variance of at most its square, times what
-    all rows weigh, times the weighted sum of squared scores; that holds for any group, however it lies in the cells.
+    factor. By Cauchy and Schwarz, noise in factors moves a sum of scores by a variance of at most its square, times
+    what all rows weigh, times the weighted sum of squared scores; that holds for any group, however it lies in the cells.
     """
 
     weights: CellWeights

@@ -161,7 +161,7 @@ class QueryTotals:
         """Return the weighted sum of squared scores of a group's rows, at least as much as its noise."""
         form = self.question.expected_form(gradient)
         noise = self.answers[self.question.sum].terms(np.outer(self.weights[:, group], form))
-        return max(float(form @ self.totals[group]), noise.deviation)
+        return max(abs(float(form @ self.totals[group])), noise.deviation)
 
     def _between_psus(
         self, asked: Sum, gradient: Floats, group: int, *, axes: Sequence[Axis] | None = None
