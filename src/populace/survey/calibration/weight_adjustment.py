@@ -36,7 +36,7 @@ class AdjustedCells:
 
     `unsure` is the square root of the greatest product of a cell's part of all weights and the relative variance of its
     factor. By Cauchy and Schwarz, noise in factors moves a sum of scores by a variance of at most its square, times
-    what all rows weigh, times the weighted sum of squared scores; that holds for any group, however it lies in the cells.
+    what all rows weigh, times the weighted sum of squared scores; that holds for any group, wherever it lies.
     """
 
     weights: CellWeights
