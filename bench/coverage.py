@@ -12,10 +12,11 @@ protection, with the interval of Student's t: what the design alone allows.
 Claim: at both ε of each design intervals hold the truth 95 % ± 1.5 of the time, or as often as exact ones do where
 these fall short; lines that miss it have a star. Width is the mean of the intervals over the mean of exact ones.
 
-What was tuned: nothing in the method comes from these schools. The prior of a variance between units and the budget for
-psus (survey/variance/confidence_intervals.py, survey/queries/variance_way.py) were chosen by computing the
-coverage of normal sums for many sizes of noise,
-and looked at on samples of districts with another seed. bench/cluster_coverage.py has other populations.
+What was tuned: the prior of design effects (survey/design/design_parts.py) was set after seeing how wide intervals of
+these schools and of the example surveys are, and how often those of the invented populations of
+bench/cluster_coverage.py hold the truth. So this is a check of a method that has seen its test, not a blind one. The
+budget for psus (survey/queries/variance_share.py) was chosen by computing the coverage of normal sums for many sizes of
+noise.
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ from tests.helpers import small_survey
 
 SCHEMA = Schema.parse(small_survey.SCHEMA)
 MEAN = '[[query]]\nname = "income"\nstatistic = "mean"\ncolumn = "income"\nby = ["sex"]'
+MEDIAN = '\n[[query]]\nname = "median"\nstatistic = "quantile"\ncolumn = "income"\np = [0.5]\n'
+# So many queries that noise is Gaussian.
+MANY = MEAN + MEDIAN + "".join(MEAN.replace('"income"', f'"q{each}"', 1) + "\n" for each in range(30))
 COUNT = '[[query]]\nname = "old"\nstatistic = "count"\nwhere = "age >= 65"\nby = ["sex"]'
 RUNS = {
     "psus": (small_survey.DESIGN, small_survey.QUERIES),
@@ -32,7 +35,11 @@ RUNS = {
     "filled after the barrier": (small_survey.FILLED, MEAN),
     "filled inside the barrier": (small_survey.FILLED.replace("model", "impute"), MEAN),
     "totals": (small_survey.TOTALS, COUNT),
+    "clusters, filled by weights": (small_survey.DESIGN + small_survey.FILLED, MEAN + MEDIAN),
+    "clusters, totals": (small_survey.DESIGN + small_survey.TOTALS, MEAN + MEDIAN),
+    "clusters, filled by weights, with δ": (small_survey.DESIGN + small_survey.FILLED, MANY),
 }
+DELTAS = {"clusters, filled by weights, with δ": "1e-6"}
 # The heaviest, richest and oldest there can be; one beyond all ranges; one that says nothing.
 LOUD = {"stratum": "a", "psu": 1, "weight": 50.0, "sex": "f", "age": 99, "income": "1000"}
 WILD = {"stratum": "b", "psu": 3, "weight": 1e308, "sex": "m", "age": -4, "income": "-1e308"}
@@ -54,7 +61,7 @@ def run(table: pa.Table, noise: RecordingNoise | ReplayingNoise, *, name: str, f
         design=Design.parse(design, schema=SCHEMA),
         queries=Queries.parse(queries, schema=SCHEMA),
         epsilon="6",
-        delta="0",
+        delta=DELTAS.get(name, "0"),
         ledger=folder / f"{id(noise)}.db",
         noise=noise,
     )

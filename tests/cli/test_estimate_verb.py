@@ -109,9 +109,12 @@ REFUSED = {
         "design": '[[totals]]\nby = ["sex"]\ncounts = { f = 5100 }\n',
         "queries": '[[query]]\nstatistic = "count"',
     },
-    "means beside totals": {"design": small_survey.TOTALS, "queries": QUERY + 'column = "income"'},
-    "filled and weighted": {
-        "design": small_survey.DESIGN + small_survey.FILLED,
+    "imputed beside totals": {
+        "design": small_survey.FILLED.replace("model", "impute") + small_survey.TOTALS,
+        "queries": QUERY + 'column = "income"',
+    },
+    "imputed and weighted": {
+        "design": small_survey.DESIGN + small_survey.FILLED.replace("model", "impute"),
         "queries": QUERY + 'column = "income"',
     },
     "filled at too small an epsilon": {

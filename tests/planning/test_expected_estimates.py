@@ -11,7 +11,7 @@ import pytest
 
 from populace.cli.main import main
 from populace.core.errors import UsageError
-from populace.planning.expected_estimates import predict_errors
+from populace.planning.expected_estimates import MAX_SIMULATED_ROWS, SimulatedSurveyOracle, predict_errors
 from tests.helpers.survey_oracle import FakeSurvey, answer_directly
 from tests.survey.test_answer_queries import SCHEMA, TABLE, asked
 
@@ -93,3 +93,16 @@ def test_a_private_table_is_not_taken_for_a_public_one(
     asked_for = ["estimate", str(data), *words, "--epsilon", "2", "--ledger", str(tmp_path / "ledger.db")]
     assert main([*asked_for, "--expect", "5000", "--like", str(data)]) == 2
     assert "names a private table" in capsys.readouterr().err
+
+
+def test_a_public_table_without_rows_is_refused() -> None:
+    design, queries = asked("rows")
+    with pytest.raises(UsageError, match="the public table has no rows"):
+        predict_errors(design=design, queries=queries, rows=500, epsilon=1, like=TABLE.slice(0, 0))
+
+
+def test_rows_like_a_public_table_are_not_more_than_are_simulated() -> None:
+    design, _ = asked("rows")
+    oracle = SimulatedSurveyOracle.of(design, rows=40 * MAX_SIMULATED_ROWS, like=TABLE)
+    assert {len(own) for own in oracle.rows.codes.values()} == {MAX_SIMULATED_ROWS}
+    assert oracle.times == 40

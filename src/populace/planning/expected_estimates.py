@@ -131,9 +131,14 @@ class SimulatedSurveyOracle(EmptyTableOracle):
         if like is not None:
             public = read_public_rows(like, schema=schema)
             size = len(next(iter(public.codes.values())))
+            if not size:
+                raise UsageError(
+                    "the public table has no rows, so no sample can be like it.",
+                    hint="give a public table with rows, or leave it out: rows are then invented",
+                )
             # All of them as often as they go, and some once more.
             drawn = np.concatenate(
-                [np.tile(np.arange(size), rows // size), rng.permutation(size)[: rows % size]]
+                [np.tile(np.arange(size), count // size), rng.permutation(size)[: count % size]]
             )
             return cls(
                 schema=schema,
@@ -141,7 +146,7 @@ class SimulatedSurveyOracle(EmptyTableOracle):
                     codes={name: own[drawn] for name, own in public.codes.items()},
                     numbers={name: own[drawn] for name, own in public.numbers.items()},
                 ),
-                times=1.0,
+                times=rows / count,
                 rng=rng,
             )
         # With copies of each row in its PSU, the variance of everything is that many times as large.

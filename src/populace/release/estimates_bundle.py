@@ -29,7 +29,7 @@ from populace.schema.schema import Schema
 from populace.survey.answer_queries import estimate_weight_total
 from populace.survey.design.design import Design
 from populace.survey.estimate_result import NUMBER_COLUMNS, Estimate
-from populace.survey.estimates_first_format import read_first_format, write_first_format
+from populace.survey.estimates_older_formats import read_older_format, write_older_format
 from populace.survey.queries.queries import Queries, Query
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_transcript import SurveyReplay
@@ -37,7 +37,7 @@ from populace.survey.survey_transcript import SurveyReplay
 if TYPE_CHECKING:
     from populace.release.report.estimates_report import EstimatesDocument
 
-ESTIMATES_FORMAT = 2
+ESTIMATES_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,6 +71,11 @@ class Estimates:
     def plan(self) -> QueryPlan:
         """How the queries were answered, for which share of the budget."""
         return QueryPlan.of(self.design, self.queries, budget=self.record.budget)
+
+    @property
+    def older(self) -> bool:
+        """Whether an earlier version made them, by other questions than the same queries give today."""
+        return self.form < ESTIMATES_FORMAT
 
     @property
     def schema(self) -> Schema:
@@ -175,7 +180,7 @@ class Estimates:
             "schema_digest": self.schema.digest,
             "ledger_entry": self.record.digest,
         }
-        return write_first_format(found) if self.form == 1 else found
+        return write_older_format(found, form=self.form) if self.older else found
 
     def document(self) -> EstimatesDocument:
         """Return every number that the report shows."""
@@ -224,8 +229,9 @@ class Estimates:
         _, text = read_object(folder / "codebook.json", inner="schema")
         _, record_json = read_object(folder / "statement.json", inner="record")
         with refuse_parse_errors("estimates.json"):
-            form = 1 if saved["format"] == "populace estimates 1" else ESTIMATES_FORMAT
-            saved = read_first_format(saved) if form == 1 else saved
+            formats = {f"populace estimates {each}": each for each in range(1, ESTIMATES_FORMAT + 1)}
+            form = formats[saved["format"]]
+            saved = read_older_format(saved, form=form) if form < ESTIMATES_FORMAT else saved
             schema = Schema.parse(require_text(text), released=True)
             queries = tuple(decode_json(Query, each) for each in saved["queries"])
             return cls(

@@ -58,7 +58,8 @@ def answer_queries(oracle: SurveyOracle, *, plan: QueryPlan) -> tuple[Estimate, 
 def answer_adjusted_plan(oracle: SurveyOracle, *, plan: AdjustedPlan) -> tuple[Estimate, ...]:
     """Count the cells that weights are adjusted by, then answer queries by sums of adjusted weights."""
     cells = plan.adjust([answer for _, answer in ask_sums(oracle, [plan.first])])
-    unsure = sum(each.people * each.unsure**2 for each in cells)
+    # The last adjustment decides what all rows weigh in the end.
+    unsure = cells[-1].people * sum(each.unsure**2 for each in cells)
     rows = answer_sum_plan(oracle, plan=plan.plan_sums(cells), budget=plan.budget, unsure=unsure)
     words = [RESPONSE_WEIGHTS] * bool(plan.filled) + [CALIBRATED_WEIGHTS] * bool(plan.design.totals)
     return tuple(

@@ -29,6 +29,19 @@ def test_a_declared_secret_sample_is_said_not_to_be_used():
     assert "drawn in secret" not in words("[design]")
 
 
+def test_a_declared_number_of_rows_is_named_as_public():
+    assert "treated as public: about how many rows there are" in words("[design]\nrows = 900\n")
+    assert "how many rows" not in words("[design]")
+
+
+def test_totals_are_said_to_have_done_what_they_did():
+    clustered, direct = words(small_survey.DESIGN + small_survey.TOTALS), words(small_survey.TOTALS)
+    assert "weights that were adjusted by cells to meet the totals" in clustered
+    assert "A count that one set" not in clustered
+    assert "Counts did not use" not in clustered
+    assert "A count that one set" in direct
+
+
 def test_schools_are_not_called_persons():
     for design in (
         "[design]",

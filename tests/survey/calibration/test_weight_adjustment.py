@@ -130,16 +130,34 @@ def test_noise_of_factors_is_part_of_the_privacy_error() -> None:
     """Estimates of 60 runs move by what is told, never more, and by a third of it at least."""
     table, _ = sample(4_000)
     design = Design.parse(DESIGNS["weights"] + MISSING, schema=SCHEMA)
-    queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "X"', schema=SCHEMA)
-    found = [
+    # Squares of its scores are told exactly; those of a mean are bounded by the range.
+    moved, told = move(table, design, 'statistic = "proportion"\nthat = "X >= 20"', epsilon="0.5")
+    assert 1 / 3 < moved[0] / told[0] < 1.1
+
+
+@pytest.mark.parametrize("adjusted", ["filled", "totals"])
+def test_a_small_group_is_told_the_noise_of_its_own_factor(adjusted: str) -> None:
+    """One row of twenty is in the third cell, whose factor is the least sure and moves all of the group."""
+    table, held = sample(8_000)
+    few = table.filter(pa.array((held["g"] < 2) | (np.arange(8_000) % 10 == 0)))
+    totals = '[[totals]]\nby = ["G"]\ncounts = { 0 = 5000, 1 = 5000, 2 = 500 }\n'
+    asked = 'statistic = "total"\ncolumn = "X"\nby = ["G"]'
+    design = Design.parse(DESIGNS["weights"] + (MISSING if adjusted == "filled" else totals), schema=SCHEMA)
+    moved, told = move(few, design, asked, epsilon="4")
+    assert 1 / 3 < moved[2] / told[2] < 1.2
+
+
+def move(table: pa.Table, design: Design, query: str, *, epsilon: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far noise moves each estimate of a query in 60 runs, and what is told of it."""
+    queries = Queries.parse(f"[[query]]\n{query}", schema=SCHEMA)
+    runs = [
         answer_directly(
-            FakeSurvey(table, schema=SCHEMA, epsilon="0.5", seed=seed), design=design, queries=queries
-        )[0]
+            FakeSurvey(table, schema=SCHEMA, epsilon=epsilon, seed=seed), design=design, queries=queries
+        )
         for seed in range(60)
     ]
-    moved = np.std([row.estimate for row in found])
-    told = np.median([row.privacy_error for row in found])
-    assert 1 / 3 < moved / told < 1.1
+    moved = np.std([[row.estimate for row in run] for run in runs], axis=0)
+    return moved, np.median([[row.privacy_error for row in run] for run in runs], axis=0)
 
 
 @pytest.mark.parametrize(

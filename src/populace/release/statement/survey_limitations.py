@@ -34,7 +34,7 @@ def list_survey_limitations(plan: QueryPlan) -> Iterator[str]:
         )
     elif design.base is None and not design.totals:
         yield "No weights were used."
-    yield from _totals(design)
+    yield from _totals(plan)
     yield _answers(design, plan.queries)
     yield from _effect(plan)
     few = ", and a little less often with few sampling units of very unequal sizes"
@@ -51,6 +51,7 @@ def _describe_sampling(design: Design) -> str:
         (design.psu, f"the primary sampling units (“{design.psu}”)"),
         (design.fpc, "the finite population corrections"),
         (design.base, "the base weights"),
+        (design.rows, "about how many rows there are"),
     )
     listed = [words for given, words in parts if given is not None]
     detail = f": {_and(listed)}" if listed else ""
@@ -69,8 +70,9 @@ def _effect(plan: QueryPlan) -> Iterator[str]:
     median, factor = f"{float(effect.median):g}", f"{float(effect.factor):g}"
     yield (
         f"Where noise hides how sampling units differ, design effects are taken to be around {median}, 95 % of them "
-        f"within a factor of {factor}{'' if effect == DesignEffect() else ', as declared'}. Where the real one is far "
-        "above that, such intervals are too short; where it is below, they are too wide."
+        f"within a factor of {factor}{'' if effect == DesignEffect() else ', as declared'}. Such intervals cover 95 % "
+        "on average over design effects as assumed, not for each of them: about 90 % where a design effect is 10 and "
+        "noise hides it, more than 95 % where it is below the median."
     )
     asked = () if plan.sums is None else plan.sums.questions
     if declared is not None and any(each.weighted for each in asked):
@@ -82,18 +84,31 @@ def _effect(plan: QueryPlan) -> Iterator[str]:
         yield f"That no design effect is above {float(declared):g} is declared, and was not used."
 
 
-def _totals(design: Design) -> Iterator[str]:
+def _totals(plan: QueryPlan) -> Iterator[str]:
+    design = plan.design
     if not design.totals:
         return
     by = [" × ".join(control.by.clique) for control in design.totals]
-    yield (
+    said = [
         f"Totals of the population by {quote_in_text(by)} are treated as public: what they say of anybody is not "
-        "protected by anything here. A count that one set of them decides is told as it stands there, without error. "
-        "Other counts come from weights that meet the totals; each has noise of its own, so counts that should add up "
-        "to a total do so only within their errors."
-    )
+        "protected by anything here."
+    ]
+    if plan.counts is not None:
+        said.append(
+            "A count that one set of them decides is told as it stands there, without error. Other counts come from "
+            "weights that meet the totals; each has noise of its own, so counts that should add up to a total do so "
+            "only within their errors."
+        )
+    if plan.adjusted:
+        what = "Other estimates" if plan.counts is not None else "Estimates"
+        said.append(
+            f"{what} come from weights that were adjusted by cells to meet the totals, within noise. These count as "
+            "fixed in sampling errors, which are too large where totals explain the answers."
+        )
+    yield " ".join(said)
     named_parts = {"the strata": design.strata, "the base weights": design.base, "the fpc": design.fpc}
-    if unused := [name for name, given in named_parts.items() if given is not None]:
+    unused = [name for name, given in named_parts.items() if given is not None]
+    if plan.counts is not None and unused:
         yield (
             f"Counts did not use {_and(unused)}: their weights and sampling errors are those of rows that were "
             "drawn one by one from the population of the totals."

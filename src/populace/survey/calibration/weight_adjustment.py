@@ -32,7 +32,12 @@ MIN_RESPONDENTS_Z = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AdjustedCells:
-    """The factor of each cell, and how unsure all factors together are, relative to what they multiply."""
+    """The factor of each cell, what all rows weigh, and how unsure factors are.
+
+    `unsure` is the square root of the greatest product of a cell's part of all weights and the relative variance of its
+    factor. By Cauchy and Schwarz, noise in factors moves a sum of scores by a variance of at most its square, times
+    what all rows weigh, times the weighted sum of squared scores; that holds for any group, wherever it lies.
+    """
 
     weights: CellWeights
     people: float
@@ -72,11 +77,12 @@ class ResponseAdjustment:
         shared = whole / max(float(answered.sum()), noise[1])
         clear = answered > MIN_RESPONDENTS_Z * noise[1]
         factors = np.where(clear, everyone / np.where(clear, answered, 1.0), shared)
-        relative = np.where(
-            clear, np.hypot(noise[0], noise[1] * factors) / np.where(clear, everyone, 1.0), 1.0
-        )
+        # Noise of all cells is in the factor that those share whose respondents are hidden.
+        alike = math.sqrt(answered.size) * math.hypot(noise[0], noise[1] * shared) / whole
         part = np.clip(everyone, noise[0], None) / whole
-        unsure = float(np.sqrt((np.where(clear, part * relative, 0.0) ** 2).sum()))
+        relative = np.hypot(noise[0], noise[1] * factors) / np.where(clear, everyone, 1.0)
+        hidden = min(float(part[~clear].sum()), 1.0) * alike**2
+        unsure = math.sqrt(max(float(np.where(clear, part * relative**2, 0.0).max()), hidden))
         return AdjustedCells.of(
             self.by, np.clip(factors, 1.0, MAX_RESPONSE_FACTOR), people=whole, unsure=unsure
         )
@@ -121,13 +127,15 @@ class TotalsAdjustment:
         if sample.lost:
             return AdjustedCells.of(self.table.by, np.ones_like(answer.values), people=people, unsure=1.0)
         weights = np.where(self.table.possible, sample.weights[sample.bins], 0.0)
-        cells = np.where(self.table.possible, flat.values, 0.0)
-        moved = weights * math.sqrt(flat.variance) * (cells > 0)
+        noise = math.sqrt(flat.variance)
+        # A cell that noise hides may hold as many rows as the noise is large, with a factor that says nothing.
+        held = np.maximum(flat.values, noise)
+        unsure = math.sqrt(float((weights * noise**2 / held).max()) / people)
         return AdjustedCells.of(
             self.table.by,
             weights.reshape(answer.values.shape),
             people=people,
-            unsure=float(np.sqrt((moved**2).sum())) / people,
+            unsure=unsure,
         )
 
 

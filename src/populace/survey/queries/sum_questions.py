@@ -141,6 +141,10 @@ class SumQuestion:
         It is exact for values and conditions, and for numbers whose score is linear. Others are rather too large: a
         square of a mean is never above the mean of squares.
         """
+        if self.factors:
+            # A total's numbers are multiplied already: their squares are at most that, times the largest.
+            most = math.prod(max(abs(float(each.low)), abs(float(each.high))) for each in self.factors)
+            return gradient**2 * most
         if self.query.statistic not in LINEAR or not self.splits or self.splits[0].degree < 2:
             return gradient**2
         (split,) = self.splits

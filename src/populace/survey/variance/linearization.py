@@ -98,9 +98,8 @@ class QueryTotals:
         own = self.answers[self.question.sum].terms(np.outer(self.weights[:, group], gradient))
         if not self.unsure:
             return own
-        # A cell's mean score is about as far from 0 as that of rows: its factor moves the sum by as much.
-        square = max(float(self.question.expected_form(gradient) @ self.totals[group]), 0.0)
-        return own + NoiseTerms(gaussian=self.unsure * square)
+        # By Cauchy and Schwarz: a cell's sum of scores is at most what it weighs, times their squares, under the root.
+        return own + NoiseTerms(gaussian=self.unsure * self._sum_squares(gradient, group))
 
     def size(self, group: int) -> tuple[float, float]:
         """Return what a group's numbers are divided by, and the deviation of its noise."""
@@ -153,12 +152,16 @@ class QueryTotals:
             if whole <= 4 * math.sqrt(weights.variance) or square <= 4 * math.sqrt(squares.variance):
                 return None
             each = square / whole
-        form = question.expected_form(gradient)
-        rows = float(form @ self.totals[group])
-        rows = max(rows, self.answers[question.sum].terms(np.outer(self.weights[:, group], form)).deviation)
+        rows = self._sum_squares(gradient, group)
         if not rows > 0:
             return None
         return float(effect.median) * each * rows, effect.log_deviation(question.query.statistic.is_total)
+
+    def _sum_squares(self, gradient: Floats, group: int) -> float:
+        """Return the weighted sum of squared scores of a group's rows, at least as much as its noise."""
+        form = self.question.expected_form(gradient)
+        noise = self.answers[self.question.sum].terms(np.outer(self.weights[:, group], form))
+        return max(abs(float(form @ self.totals[group])), noise.deviation)
 
     def _between_psus(
         self, asked: Sum, gradient: Floats, group: int, *, axes: Sequence[Axis] | None = None
