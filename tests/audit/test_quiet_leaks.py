@@ -344,7 +344,7 @@ def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, cap
         out = capfd.readouterr()
         said.add((out.out, out.err.replace(str(ledger), "LEDGER")))
     # The account that is charged, and nothing else.
-    assert said == {("", "charging new account 'table' of new ledger LEDGER: epsilon 1, delta 1e-6\n")}
+    assert said == {("", "charging new account 'table': epsilon 1, delta 1e-6 (new ledger LEDGER)\n")}
     assert not [r for r in caplog.records if r.name.split(".")[0] == "populace"]
     assert not recwarn.list
 
