@@ -138,6 +138,7 @@ def test_where_nothing_can_be_written_beside_the_folder_it_is_kept_elsewhere(
     monkeypatch.setattr(tempfile, "gettempdir", lambda: workspace.path("temporary"))
     monkeypatch.setattr(synthesize_api, "fit", failing(MemoryError()))
     (workspace.folder / "books").mkdir()
+    (workspace.folder / "temporary").mkdir()
     workspace.ledger.rename(workspace.folder / "books" / "ledger.db")
     assert workspace.synth(ledger=workspace.path("books/ledger.db")) == 4
     parents = ["", "state/populace/kept", "books", "temporary"]

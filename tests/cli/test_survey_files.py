@@ -226,7 +226,7 @@ def test_a_schema_without_an_id_is_refused_before_rows_are_read(
 ) -> None:
     (tmp_path / "schema.toml").write_text(SCHEMA.replace('rows_per_unit = 2\nid = "who"\n', ""))
     monkeypatch.setattr(
-        "populace.private.secret_split.open_source", lambda _: pytest.fail("the data was opened")
+        "populace.private.secret_split.open_by_unit", lambda *_, **__: pytest.fail("the data was opened")
     )
     words = ["--schema", str(tmp_path / "schema.toml"), "--shares", "1/2,1/2", "--key", str(tmp_path / "key")]
     assert main(["split", str(town / "people.csv"), *words, "--out", str(tmp_path / "pieces")]) == 2

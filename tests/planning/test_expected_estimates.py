@@ -92,7 +92,7 @@ def test_a_private_table_is_not_taken_for_a_public_one(
     data.write_text("stratum\n", "utf-8")
     asked_for = ["estimate", str(data), *words, "--epsilon", "2", "--ledger", str(tmp_path / "ledger.db")]
     assert main([*asked_for, "--expect", "5000", "--like", str(data)]) == 2
-    assert "names a private table" in capsys.readouterr().err
+    assert "the public table is the private table" in capsys.readouterr().err
 
 
 def test_a_public_table_without_rows_is_refused() -> None:

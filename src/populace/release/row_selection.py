@@ -133,7 +133,7 @@ def describe_copies(rows: int) -> CopiesLine:
 
     >>> line = describe_copies(10**8)
     >>> line["fitted"], line["most"]
-    (6250000, 16)
+    (6250002, 16)
     """
     count, fitted = count_blocks(rows)
     different, most = -(-rows // count) * fitted, -(-count // fitted)
