@@ -29,7 +29,7 @@ def test_a_look_is_booked_before_rows_are_read_and_said_in_later_statements(
     assert workspace.synth(out=workspace.path("before")) == 0
     assert check(workspace) == 0
     printed = capsys.readouterr()
-    assert "INTERNAL" in printed.err
+    assert "INTERNAL" in printed.out
     assert printed.out.strip()
     assert workspace.synth(out=workspace.path("after")) == 0
     told = {

@@ -111,7 +111,8 @@ def _check_rows(file: Path, data: Path, *, ledger: Path | None, dataset: str | N
         raise UsageError(
             "what is found in rows is for the screen, and not for a file.", hint="leave --json or --data out"
         )
-    say(INTERNAL)
+    # Where it is kept after all, the mark is kept with it.
+    emit(INTERNAL)
     found = read_misfits(data, schema=file, ledger=ledger, dataset=dataset)
     for each in found:
         emit(str(each))

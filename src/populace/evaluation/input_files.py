@@ -10,10 +10,9 @@ from typing import Any
 
 from populace.core.errors import UsageError
 from populace.release.folder.destination import find_release
+from populace.release.manifest import TABLE_SUFFIXES
 from populace.schema.hints import did_you_mean
 from populace.schema.schema import Schema
-
-_ENDINGS = ("csv", "parquet")
 
 
 def refuse_same_file(one: Any, other: Any, *, what: str, hint: str) -> None:
@@ -39,15 +38,15 @@ def find_synthetic(data: Any, *, schema: Schema) -> Any:
         else {name: f"synthetic-{name}" for name in (schema.linked.units, schema.linked.members)}
     )
     found = {
-        table: folder / f"{name}.{ending}"
+        table: folder / f"{name}{suffix}"
         for table, name in names.items()
-        for ending in _ENDINGS
-        if (folder / f"{name}.{ending}").is_file()
+        for suffix in TABLE_SUFFIXES
+        if (folder / f"{name}{suffix}").is_file()
     }
     if len(found) < len(names):
         missing = [name for table, name in names.items() if table not in found]
         raise UsageError(
-            f"the folder {folder} has no {' and no '.join(f'{name}.csv' for name in missing)}.",
+            f"the folder {folder} has no {' and no '.join(missing)}.",
             hint="give a release folder of this schema, or the synthetic file itself",
         )
     return found if schema.linked is not None else found[""]

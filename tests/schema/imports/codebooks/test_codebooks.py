@@ -138,6 +138,20 @@ def test_nothing_that_was_computed_from_rows_is_taken(tmp_path: Path) -> None:
     assert "may come from rows" in read(tmp_path, "ddi").notes["INCOME"]
 
 
+def test_ranges_of_a_sheet_that_describes_rows_are_left_open(tmp_path: Path) -> None:
+    sheet = "variable,label,value,{}min,max\nincome,Income,,{}12,918233\n"
+    (tmp_path / "asked.csv").write_text(sheet.format("", ""), "utf-8")
+    (tmp_path / "described.csv").write_text(sheet.format("N,mean,", "53,41000,"), "utf-8")
+    asked, described = (read_sheet(tmp_path / f"{name}.csv") for name in ("asked", "described"))
+    assert "918233" in str(asked)
+    assert "918233" not in str(described)
+    assert "kind" not in described
+
+
+def read_sheet(path: Path) -> dict[str, object]:
+    return dict(import_document(path).columns["income"])
+
+
 def test_labels_missing_codes_and_words_of_the_question_are_kept(tmp_path: Path) -> None:
     age = read(tmp_path, "xlsform").columns["age"]
     assert (age["label"], age["description"], age["min"], age["max"]) == (

@@ -6,7 +6,7 @@ variable stands in its first line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from populace.core.errors import SchemaError
@@ -19,6 +19,10 @@ _VALUES = ("value", "code")
 _LABELS = ("value label", "value_label", "meaning")
 _TRUE = ("y", "yes", "true", "1", "x", "missing")
 _DATES = ("date", "datetime", "time")
+# Columns of a sheet that describes rows rather than the questionnaire.
+_COMPUTED = frozenset(
+    ("n", "mean", "sd", "std", "median", "freq", "frequency", "count", "percent", "share", "variance")
+)
 
 
 def is_codebook_sheet(sheet: Sheet) -> bool:
@@ -31,6 +35,7 @@ def from_codebook_sheet(sheet: Sheet) -> Codebook:
     variables: dict[str, Variable] = {}
     left: list[Untranslated] = []
     name = ""
+    computed = sorted(_COMPUTED.intersection(sheet.header))
     for line, row in sheet.rows():
         name = _first(row, _NAMES) or name
         if not name:
@@ -48,7 +53,10 @@ def from_codebook_sheet(sheet: Sheet) -> Codebook:
                 )
             kept[code] = _first(row, _LABELS)
             variables[name] = replace(variable, missing=kept) if lacks else replace(variable, choices=kept)
-    return Codebook(variables=tuple(map(_settle, variables.values())), untranslated=tuple(left))
+    return Codebook(
+        variables=tuple(_settle(each, computed=computed) for each in variables.values()),
+        untranslated=tuple(left),
+    )
 
 
 def _first(row: Mapping[str, str], names: tuple[str, ...]) -> str:
@@ -78,8 +86,14 @@ def _begin(name: str, row: Mapping[str, str], left: list[Untranslated], *, line:
         return found
 
 
-def _settle(variable: Variable) -> Variable:
-    """Return the variable with its kind, which may follow from what is there; else open."""
+def _settle(variable: Variable, *, computed: Sequence[str]) -> Variable:
+    """Return the variable with its kind, which may follow from what is there; else open.
+
+    A sheet with means or frequencies describes rows: its ranges are theirs, and are not taken.
+    """
+    if computed and not variable.choices:
+        why = f"the codebook has columns computed from rows ({', '.join(computed)}), so its ranges may be too"
+        return replace(variable, kind=None, low=None, high=None, open_because=why)
     ranged = variable.low is not None and variable.high is not None
     if variable.choices and variable.kind in (None, "categorical", "ordinal"):
         return replace(variable, kind=variable.kind or "categorical")
