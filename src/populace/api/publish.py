@@ -36,6 +36,7 @@ WRITING = (
     "pyarrow.compute",
     "pyarrow.csv",
     "pyarrow.parquet",
+    "populace.measurements.measured_cells",
     "populace.release.report.comparison",
 )
 # What files of statistical packages are written with.
