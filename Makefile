@@ -7,6 +7,8 @@ READY := $(VENV)/.ready
 # What the tests of databases and Spark run in: with PySpark, which is large.
 ENGINES := .venv-engines
 # Compiled tests are kept, which halves the time to collect them; their files, which may lie in memory, are not.
+# Pages whose examples take seconds each; make test-slow runs them.
+LONG_PAGES := docs/guides/households.md docs/guides/simulate.md
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -o tmp_path_retention_policy=failed
 
 .DEFAULT_GOAL := help
@@ -44,10 +46,11 @@ demo: setup ## make a release from the embedded sample; the last line is its fol
 	@$(BIN)/populace demo
 
 test: setup ## run the fast tests and every example (under two minutes)
-	@$(PYTEST) -m "not slow and not full" tests src docs README.md
+	@$(PYTEST) -m "not slow and not full" $(addprefix --ignore=,$(LONG_PAGES)) tests src docs README.md
 
 test-slow: setup ## run the long tests: kill loops, statistics, browser, databases, Spark
 	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
+	@$(PYTEST) $(LONG_PAGES)
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
 	@if $(MAKE) -s engines; then env -u PYTHONDONTWRITEBYTECODE $(ENGINES)/bin/python -m pytest -m slow tests/engines; \
 	else echo "the environment of databases and Spark cannot be installed: tests/engines is skipped" >&2; fi

@@ -130,6 +130,7 @@ def test_text_page_and_json_say_the_same() -> None:
     assert "margin of totals" in found._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_plan_of_linked_tables_states_the_margins_of_both_as_the_release_does(tmp_path: Path) -> None:
     tables, schema = simulate_households_by_area(households=60)
     plan = plan_of(schema)
