@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from populace.api.generate import release_from
+from populace.api.measure import measure
 from populace.api.rule_measurement import measure_rules, rule_check_noise
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
+from populace.core.table_address import PushDown
 from populace.methods.fit_measurements import fit
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.privacy.noise.entropy import RehearsalEntropy
@@ -146,3 +148,26 @@ def test_the_plan_prices_it() -> None:
     )
     assert found.budget["rows that break rules"] == pytest.approx(0.05)
     assert sum(found.budget.values()) == pytest.approx(1, abs=0.01)
+
+
+def test_counts_of_rules_are_booked_for_all_rows_of_a_unit(tmp_path) -> None:
+    schema = Schema.parse(SCHEMA.format(rows=3, relation="add-remove"))
+    frame = pa.table({"id": ["p", "q"], "a": ["0", "1"], "b": ["N", "x"]})
+    measured = measure(
+        frame, schema=schema, epsilon=5, delta="1e-6", ledger=tmp_path / "l.db", dataset="t", check_rules=True
+    )
+    assert {(spend.spend.l1, spend.spend.l2_squared) for spend in measured.record.spends[:1]} == {(3, 9)}
+
+
+def test_rules_of_rows_that_stay_where_they_are_are_refused_before_anything_is_booked(tmp_path) -> None:
+    schema = Schema.parse(SCHEMA.format(rows=3, relation="add-remove"))
+    with pytest.raises(UsageError, match="rules are checked here"):
+        measure(
+            PushDown("spark:people"),
+            schema=schema,
+            epsilon=5,
+            delta="1e-6",
+            ledger=tmp_path / "l.db",
+            check_rules=True,
+        )
+    assert not (tmp_path / "l.db").exists()
