@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from populace.core.marginals import Counts, Marginal
 from populace.core.untrusted_files import read_column_names, read_parquet
-from populace.schema.codec.cell_texts import Array, pc, to_arrow
+from populace.schema.codec.cell_texts import Array, pc, texts_to_arrow, to_arrow
 from populace.schema.codec.decoder import code_labels
 from populace.schema.schema import Schema
 
@@ -86,9 +86,9 @@ def _cell_columns(
             "marginal": pa.chunked_array([to_arrow(numbers)]),
             "cell": pa.chunked_array([to_arrow(places)]),
         }
-    names = pa.array([str(marginal) for marginal in marginals], pa.string())
+    names = texts_to_arrow([str(marginal) for marginal in marginals])
     numbers = np.repeat(np.arange(len(sizes)), sizes)
-    taken = [pc.take(names, pa.array(numbers[part])) for part in _cut(len(numbers))]
+    taken = [pc.take(names, to_arrow(numbers[part])) for part in _cut(len(numbers))]
     return {
         "marginal": pa.chunked_array(taken, pa.string()),
         "cell": pa.chunked_array(list(_label_cells(marginals, schema)), pa.string()),
@@ -104,12 +104,15 @@ def _label_cells(marginals: Sequence[Marginal], schema: Schema) -> Iterator[Arra
     for marginal in marginals:
         shape = marginal.shape(schema.domain)
         if not shape:
-            yield pa.array([ALL_ROWS])
+            yield texts_to_arrow([ALL_ROWS])
             continue
-        labels = [pa.array(_axis_labels(marginal, name, schema), pa.string()) for name in marginal.clique]
+        labels = [texts_to_arrow(_axis_labels(marginal, name, schema)) for name in marginal.clique]
         for part in _cut(math.prod(shape)):
             places = np.unravel_index(np.arange(part.start, part.stop), shape)
-            texts = [pc.take(own, pa.array(at)) for own, at in zip(labels, places, strict=True)]
+            texts = [
+                pc.take(own, to_arrow(np.ascontiguousarray(at)))
+                for own, at in zip(labels, places, strict=True)
+            ]
             yield texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, _BETWEEN)
 
 

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+import pyarrow as pa
+
 from populace.core.untrusted_files import (
     altered_error,
     read_object,
@@ -164,7 +166,11 @@ def check_answers(record: RunRecord, transcript: Sequence[AnswerRecord]) -> str:
 
 def _check_estimates(found: Estimates, *, table: str) -> str:
     """Both files say the same, and the answers give the same estimates again; those of older formats are not asked."""
-    if table != found.to_csv():
+    try:
+        same = table == found.to_csv()
+    except (pa.ArrowException, TypeError) as failure:
+        raise altered_error("estimates.json holds texts and numbers in each other's place") from failure
+    if not same:
         raise altered_error("estimates.csv does not say what estimates.json says")
     if found.older:
         return f"{len(found.rows)} estimates, in both files alike"
