@@ -2,19 +2,27 @@
 
     python bench/census_runs.py [--only vtd]
 
-Three populations (shared/data beside the checkout), at the budget of the 2020 census (ε = 16.464, δ = 1e-10):
+Five populations (shared/data beside the checkout; one is simulated), at the budget of the 2020 census (ε = 16.464,
+δ = 1e-10):
 
     vtd        voting districts of 46 states: 4 levels with the root, counted rows, state totals exact
     ri_blocks  the blocks of Rhode Island: 6 levels with the root (nation, state, county, tract, block group, block),
                counted rows, state totals exact
     maryland   the block groups of a county: 3 levels with the root, one row per person, the total exact, no minors
                with a hospital stay of sex 2 (a structural zero)
+    sample     the embedded sample: 50 areas, 4 levels with the root, households and their persons in two linked files,
+               numbers of households by region exact, every rule of households
+    households a survey of 27,980 households and their persons: 4 levels with the root, two linked files, numbers of
+               households by cluster exact
 
 Each is planned first, released by `populace synth` with its report, and checked by `populace verify --ledger`. Counted
 as violations: published numbers below 0, cells of parents that children do not add up to, exact totals missed,
-structural zeros with somebody in them, and cells in which the released rows differ from the published tables.
-Claim: no violation, verify finds nothing wrong, the nation below 60 CPU seconds and 2 GiB, and every variance that the
-plan foretold is that of the release.
+structural zeros with somebody in them, and cells in which the released rows differ from the published tables. Of linked
+files also rules, sizes and householders that are not right, and both files are compared with their tables: persons by
+the area of the household that their key names. The ε of the statement stands beside that of the privacy loss
+distribution of the noise.
+Claim: no violation, verify finds nothing wrong, the nation below 60 CPU seconds and 2 GiB, every variance that the plan
+foretold is that of the release, and the statement's ε is not below the distribution's and within 0.001 of it.
 """
 
 from __future__ import annotations
@@ -30,12 +38,18 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from error import SHARED
+from linked_hierarchy import SURVEY, Case, count_wrong, read_true, sample_case, survey_case
+
+import populace as pp
+from populace.privacy.accounting.privacy_loss_distribution import composed_epsilon
 
 EPSILON, DELTA = "16.464", "1e-10"
 RACES = ["white", "black", "hisp", "aian", "asian", "nhpi", "other", "two"]
@@ -194,32 +208,70 @@ def compare_variances(plan: dict, release: Path) -> float:
     return worst
 
 
+LINKED: dict[str, Callable[[], Case]] = {
+    "sample": sample_case,
+    "households": lambda: survey_case(SURVEY),
+}
+
+
 def run(name: str, folder: Path) -> int:
+    """Write the files of a population, release it by the command line, and print what is wrong in the release."""
+    if name in LINKED:
+        case = LINKED[name]()
+        (folder / "schema.toml").write_text(case.schema.to_toml())
+        for table, frame in case.tables.items():
+            pq.write_table(frame, folder / f"{table}.parquet")
+        homes, people = (frame.num_rows for frame in case.tables.values())
+        files = [f"{table}={table}.parquet" for table in case.tables]
+        spine = case.schema.geography.spine
+        what = (
+            f"{spine.leaves} smallest units, {spine.depth} levels, {homes:,} households, {people:,} persons"
+        )
+        return release(
+            f"{name}: {what}",
+            files,
+            folder=folder,
+            size=homes,
+            count=lambda made: count_wrong(pp.Release.load(made), case, read_true(case)),
+        )
     population = READERS[name]()
     (folder / "schema.toml").write_text(population.schema)
     population.units.to_parquet(folder / "units.parquet", index=False)
     population.rows.to_parquet(folder / "rows.parquet", index=False)
+    depth, people = len(population.levels) + 1, population.people
+    return release(
+        f"{name}: {len(population.units):,} smallest units, {depth} levels, {people:,} people",
+        ["rows.parquet"],
+        folder=folder,
+        size=people,
+        count=lambda made: count_violations(population, made),
+    )
+
+
+def release(
+    name: str, files: list[str], *, folder: Path, size: int, count: Callable[[Path], dict[str, int]]
+) -> int:
     budget = ["--epsilon", EPSILON, "--delta", DELTA]
-    size = str(population.people)
     printed, plan_seconds, plan_gib = call(
-        "plan", "--schema", "schema.toml", "--population", size, *budget, "--json", folder=folder
+        "plan", "--schema", "schema.toml", "--population", str(size), *budget, "--json", folder=folder
     )
     plan = json.loads(printed)
     _, seconds, gib = call(
-        "synth", "rows.parquet", "--schema", "schema.toml", *budget, "--out", "release", "--ledger", "ledger.db",
+        "synth", *files, "--schema", "schema.toml", *budget, "--out", "release", "--ledger", "ledger.db",
         folder=folder,
     )  # fmt: skip
     checked, verify_seconds, _ = call("verify", "release", "--ledger", "ledger.db", folder=folder)
     wrong = [line for line in checked.splitlines() if "ok" not in line and line.strip()]
-    release = folder / "release"
-    violations = count_violations(population, release)
-    sizes = {path.name: path.stat().st_size / 1e6 for path in sorted(release.iterdir()) if path.is_file()}
-    depth = len(population.levels) + 1
-    print(f"\n{name}: {len(population.units):,} smallest units, {depth} levels, {population.people:,} people")
-    print(f"  violations: {', '.join(f'{count} {what}' for what, count in violations.items())}")
+    made = folder / "release"
+    violations = count(made)
+    sizes = {path.name: path.stat().st_size / 1e6 for path in sorted(made.iterdir()) if path.is_file()}
+    print(f"\n{name}")
+    print(f"  violations: {', '.join(f'{found} {what}' for what, found in violations.items())}")
     print(f"  verify --ledger: {len(checked.splitlines())} lines, {len(wrong)} without “ok”")
-    gap = compare_variances(plan, release)
+    gap = compare_variances(plan, made)
     print(f"  noise variances, planned and drawn: largest relative difference {gap:.2g}")
+    stated, needed = compare_epsilon(made)
+    print(f"  ε of the statement {float(stated):.5f}, of the privacy loss distribution {float(needed):.5f}")
     print(
         f"  synth: {seconds:.1f} CPU s, {gib:.2f} GiB (planned {plan['cpu_seconds']} s, "
         f"{plan['peak_megabytes'] / 1024:.2f} GiB); verify {verify_seconds:.1f} CPU s; plan {plan_seconds:.1f} CPU s, "
@@ -227,19 +279,30 @@ def run(name: str, folder: Path) -> int:
     )
     print("  files: " + ", ".join(f"{file} {size:.1f} MB" for file, size in sizes.items() if size >= 0.05))
     print("  planned: " + ", ".join(f"{file} {size:.1f} MB" for file, size in plan["megabytes"].items()))
-    return sum(violations.values()) + (gap > 1e-9) + (seconds > MOST_SECONDS or gib > MOST_GIB)
+    missed = [*violations.values(), len(wrong)]
+    missed += [gap > 1e-9, not needed <= stated <= needed + Fraction("0.001")]
+    return sum(missed) + (seconds > MOST_SECONDS or gib > MOST_GIB)
+
+
+def compare_epsilon(folder: Path) -> tuple[Fraction, Fraction]:
+    """Return ε as a release states it, and as its noise needs it: a unit moves as many cells as it has rows there."""
+    statement = json.loads((folder / "statement.json").read_text(), parse_float=Fraction)
+    measured = pp.Release.load(folder).measurements
+    variances = [item.variance for item in measured.items if item.variance]
+    needed = composed_epsilon(variances * measured.schema.unit.marginal_l2_squared, delta=Fraction(DELTA))
+    return Fraction(statement["epsilon"]), needed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=[*READERS])
+    parser.add_argument("--only", choices=[*READERS, *LINKED])
     only = parser.parse_args().only
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {platform.machine()}, Python {platform.python_version()}, "
         f"NumPy {version('numpy')}, ε = {EPSILON}, δ = {DELTA}"
     )
     missed = 0
-    for name in [only] if only else READERS:
+    for name in [only] if only else [*READERS, *LINKED]:
         with tempfile.TemporaryDirectory() as folder:
             missed += run(name, Path(folder))
     print(f"\n{missed or 'no'} bars missed; peak of this script {_peak():.2f} GiB")

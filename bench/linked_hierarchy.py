@@ -89,14 +89,15 @@ def sample_case() -> Case:
     return Case(name="simulated population", tables=tables, schema=schema)
 
 
-def count_wrong(release: pp.Release, case: Case, true: dict[str, np.ndarray]) -> dict[str, int]:
-    """Return how often something is wrong in the files of a release."""
-    schema, spine = case.schema, release.hierarchy.geography.spine
+def read_true(case: Case) -> dict[str, np.ndarray]:
+    return read_codes(open_tables(case.tables, schema=case.schema), case.schema)
+
+
+def count_wrong(loaded: pp.Release, case: Case, true: dict[str, np.ndarray]) -> dict[str, int]:
+    """Return how often something is wrong in the files of a release, as they were read again."""
+    schema, spine = case.schema, loaded.hierarchy.geography.spine
     linked = schema.linked
     assert linked is not None
-    with tempfile.TemporaryDirectory() as folder:
-        release.save(Path(folder) / "release", report=False)
-        loaded = pp.Release.load(Path(folder) / "release")
     homes, people = loaded.table[linked.units], loaded.table[linked.members]
     sizes = np.bincount(people[linked.member_key].to_numpy() - 1, minlength=homes.num_rows)
     counted = loaded.codes[linked.count]
@@ -107,6 +108,7 @@ def count_wrong(release: pp.Release, case: Case, true: dict[str, np.ndarray]) ->
         "invariants": 0,
         "sums of children": 0,
         "structural zeros": 0,
+        "negative": 0,
         "households ≠ tables": 0,
         "persons ≠ tables": 0,
     }
@@ -126,6 +128,7 @@ def count_wrong(release: pp.Release, case: Case, true: dict[str, np.ndarray]) ->
         for level in range(1, spine.depth):
             above = spine.sum_children(each.published[level], level=level)
             found["sums of children"] += int((above != each.published[level - 1]).sum())
+        found["negative"] += int((each.smallest < 0).sum())
         zeros = each.measured.constraints.zeros
         found["structural zeros"] += 0 if zeros is None else int(each.smallest[:, zeros].sum())
     found["households ≠ tables"] = int((count_units(loaded.codes, households) != households.smallest).sum())
@@ -178,7 +181,7 @@ def list_errors(shown: ReleasedHierarchy, true: np.ndarray) -> Iterator[tuple[st
 
 
 def show(case: Case, *, epsilon: str, seeds: int) -> None:
-    true = read_codes(open_tables(case.tables, schema=case.schema), case.schema)
+    true = read_true(case)
     members = MemberCells.of(case.schema)
     wrong: dict[str, int] = defaultdict(int)
     errors: dict[tuple[str, str, str], list[list[float]]] = defaultdict(list)
@@ -190,7 +193,9 @@ def show(case: Case, *, epsilon: str, seeds: int) -> None:
                 case.tables, schema=case.schema, epsilon=epsilon, delta=DELTA, ledger=Path(folder) / "ledger"
             )
             seconds.append(time.process_time() - start)
-            for name, count in count_wrong(release, case, true).items():
+            release.save(Path(folder) / "release", report=False)
+            loaded = pp.Release.load(Path(folder) / "release")
+            for name, count in count_wrong(loaded, case, true).items():
                 wrong[name] += count
         for shown in release.hierarchies:
             counts = (

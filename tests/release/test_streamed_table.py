@@ -6,6 +6,7 @@ import json
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -101,13 +102,35 @@ def test_rows_that_meet_public_counts_are_verified_whole(tmp_path: Path) -> None
     assert verdict.verified, verdict
 
 
-def test_microdata_of_a_geography_are_verified_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_microdata_of_a_geography_are_drawn_in_blocks_and_tabulate_to_its_tables(
+    tmp_path: Path, kind: str
+) -> None:
     release = release_geography(tmp_path / "l.db", zeros=True, delta="0")
-    monkeypatch.setattr(table_files, "MAX_BLOCK_ROWS", 20)
-    assert release.table.num_rows > table_files.MAX_BLOCK_ROWS
-    release.save(tmp_path / "out", format="csv", report=False)
+    assert isinstance(release.synthetic, StreamedTable)
+    sizes = [block.num_rows for block in release.synthetic.open_blocks()]
+    assert len(sizes) > 1
+    assert max(sizes) <= row_blocks.MAX_BLOCK_ROWS
+    release.save(tmp_path / "out", format=kind)
     verdict = pp.verify(tmp_path / "out")
     assert verdict.verified, verdict
+    assert "Rows repeat" not in (tmp_path / "out" / "statement.md").read_text("utf-8")
+    loaded = pp.Release.load(tmp_path / "out")
+    assert isinstance(loaded.synthetic, StreamedTable)
+    shown = loaded.hierarchy
+    counts = np.zeros(shown.smallest.shape, dtype=np.int64)
+    np.add.at(counts, (loaded.codes["geocode"], *(loaded.codes[name] for name in shown.columns)), 1)
+    assert np.array_equal(counts, shown.smallest)
+
+
+def test_every_block_of_a_geography_is_like_the_whole(tmp_path: Path) -> None:
+    release = release_geography(tmp_path / "l.db", delta="0")
+    blocks = [block["county"].to_pylist().count("A") for block in release.synthetic.open_blocks()]
+    assert max(blocks) - min(blocks) <= 1
+    # In random order, not in that of the cells.
+    assert release.synthetic.first_block()["county"].to_pylist() != sorted(
+        release.synthetic.first_block()["county"].to_pylist()
+    )
 
 
 def test_other_rows_are_found(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from populace.methods.method import Method
 from populace.methods.request_checks import check_inference
 from populace.private.capacity import check_capacity, max_synthetic_rows
 from populace.release.bundle import Release
+from populace.release.hierarchy.released_hierarchy import ReleasedHierarchy
 from populace.release.row_selection import RowSelection, expected_row_count
 from populace.release.streamed_table import StreamedTable, can_stream
 from populace.release.synthetic_rows import SyntheticRows, draw_tables
@@ -148,13 +149,7 @@ def draw_release(
     if count is None:
         count = expected_row_count(schema, model.total, selection=selection)
         if schema.geography is not None:
-            # Counted rows are never more than cells.
-            if count_column(schema) is None and count > max_synthetic_rows(schema):
-                raise ResourceError(
-                    f"{count} rows of a geography do not fit in memory.",
-                    hint='use more memory, or declare frequency = "n" under [table]: rows are counted then. What was '
-                    "measured is kept: `populace generate` goes on from there",
-                )
+            _check_fits(count, model, measurements)
         elif not schema.totals:
             most = max_synthetic_rows(schema, tables=request.implicates)
             if count > most and not (can_stream(schema) and _is_total_known(measurements)):
@@ -207,6 +202,25 @@ def check_row_request(request: RowRequest, *, schema: Schema, method: Method) ->
     check_capacity(schema, rows=None if drawn is None else drawn * request.implicates)
     if request.where is not None:
         parse_where(request.where, schema=schema)
+
+
+def _check_fits(count: int, model: Model, measurements: Measurements) -> None:
+    """Refuse more rows of a geography than can be drawn; counted rows are never more than cells.
+
+    Rows of linked tables are placed together, in memory. Others are drawn block by block, unless noise made them up.
+    """
+    schema = measurements.schema
+    if count_column(schema) is not None or count <= max_synthetic_rows(schema):
+        return
+    if can_stream(schema) and count <= LIMITS.max_streamed_rows:
+        shown = ReleasedHierarchy.of(measurements, model)
+        if 2 * float(shown.margin((), level=0, units=slice(0, 1)).item()) <= MAX_TOTAL_SPREAD * count:
+            return
+    raise ResourceError(
+        f"{count} rows of a geography do not fit in memory.",
+        hint="use more memory: what was measured is kept, and `populace generate` goes on from there. Of one table, "
+        'frequency = "n" under [table] releases counted rows, and more budget fewer that noise made up',
+    )
 
 
 def _is_total_known(measurements: Measurements) -> bool:

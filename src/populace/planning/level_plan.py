@@ -37,6 +37,8 @@ from populace.planning.simulated.simulated_run import RunTerms
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.release.report.hierarchy.hierarchy_report import make_plural
 from populace.release.statement.statement import round_to_float
+from populace.release.streamed_table import can_stream
+from populace.sampling.row_blocks import MAX_BLOCK_ROWS
 from populace.schema.schema import Schema
 
 
@@ -323,8 +325,10 @@ class GeographyPlan:
 
     @property
     def memory(self) -> float:
-        """About how many bytes the run holds at once."""
-        return COST.base_bytes + COST.count_bytes * self.sizes["counts"] + COST.row_bytes * self.sizes["rows"]
+        """About how many bytes the run holds at once; rows of one table are drawn block by block."""
+        rows = self.sizes["rows"]
+        rows = min(rows, MAX_BLOCK_ROWS) if can_stream(self.schema) else rows
+        return COST.base_bytes + COST.count_bytes * self.sizes["counts"] + COST.row_bytes * rows
 
     @property
     def file_sizes(self) -> Mapping[str, float]:

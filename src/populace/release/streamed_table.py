@@ -50,8 +50,12 @@ class StreamedTable:
 
 
 def can_stream(schema: Schema) -> bool:
-    """Say whether rows of a schema can be drawn block by block: not where all of them together meet public counts."""
-    return schema.linked is None and schema.geography is None and not schema.totals
+    """Say whether rows of a schema can be drawn block by block: not where all of them together meet public counts.
+
+    Those of a geography are known one by one from its integer tables; counted ones are never more than cells.
+    """
+    counted = schema.geography is not None and schema.frequency is not None
+    return schema.linked is None and not counted and not schema.totals
 
 
 def iterate_blocks(table: pa.Table | StreamedTable) -> Iterator[pa.Table]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from populace.core.array_types import Ints
 from populace.core.errors import ReleaseError
 from populace.inference.constraints.conditional_model import ConditionalModel
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
@@ -25,7 +26,7 @@ from populace.release.streamed_table import StreamedTable, can_stream
 from populace.release.table_files import count_column
 from populace.sampling.draw_rows import LINKED_SWEEPS, SWEEPS, draw_rows
 from populace.sampling.place_households import place_households
-from populace.sampling.row_blocks import MAX_BLOCK_ROWS, draw_blocks, draw_group, split_rows
+from populace.sampling.row_blocks import MAX_BLOCK_ROWS, deal_counts, draw_blocks, draw_group, split_rows
 from populace.sampling.swap_members import MemberBlock
 from populace.schema.codec.decoder import arrow_type
 from populace.schema.codec.table_codec import TableCodec
@@ -103,6 +104,11 @@ def _stream_blocks(
     schema: Schema, model: Model, *, given: ConditionalModel | None, rows: int, key: int | list[int]
 ) -> Iterator[pa.Table]:
     rng, codec = np.random.default_rng(key), TableCodec(schema)
+    if schema.geography is not None:
+        counts = read_counts(model)
+        for cells in deal_counts(counts.ravel(), rng=rng):
+            yield codec.decode(_unravel_cells(cells, counts, schema=schema), rng=rng)
+        return
     if given is None or not given.parts:
         yield from draw_blocks(
             model,
@@ -159,16 +165,21 @@ def _place_households(
 def count_table(schema: Schema, model: Model, *, rng: np.random.Generator) -> SyntheticRows:
     """Return one row for each smallest unit and cell of a geography that has any, with their number as last column."""
     counts = read_counts(model)
-    clique = (GEOCODE, *(name for name in schema.domain if name != GEOCODE))
     places = np.flatnonzero(counts)
-    codes = {
-        name: code.astype(np.min_scalar_type(schema.domain[name] - 1))
-        for name, code in zip(clique, np.unravel_index(places, counts.shape), strict=True)
-    }
+    codes = _unravel_cells(places, counts, schema=schema)
     table = TableCodec(schema).decode(codes, rng=rng)
     return SyntheticRows(
         table.append_column(str(count_column(schema)), pa.array(counts.ravel()[places])), codes
     )
+
+
+def _unravel_cells(cells: Ints, counts: Ints, *, schema: Schema) -> dict[str, npt.NDArray[Any]]:
+    """Return the codes of cells of a geography's integer tables, by their numbers."""
+    clique = (GEOCODE, *(name for name in schema.domain if name != GEOCODE))
+    return {
+        name: code.astype(np.min_scalar_type(schema.domain[name] - 1))
+        for name, code in zip(clique, np.unravel_index(cells, counts.shape), strict=True)
+    }
 
 
 def list_member_blocks(schema: Schema) -> list[MemberBlock]:

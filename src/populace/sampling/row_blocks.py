@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from populace.core.array_types import Ints
 from populace.core.memory_limit import count_cores
 from populace.inference.model import Model
 from populace.sampling.draw_rows import SWEEPS, Codes, draw_codes, draw_groups
@@ -84,6 +85,26 @@ def draw_blocks(
     groups = split_rows(rows)
     tasks = _list_tasks(model, groups, rng=rng, rules=rules, sweeps=sweeps, then=then)
     yield from run_in_order(tasks, threads=count_cores())
+
+
+def deal_counts(counts: Ints, *, rng: np.random.Generator) -> Iterator[Ints]:
+    """Yield, block by block, the cells of rows that have just these counts together, in random order.
+
+    Row after row, in the order of the cells, is dealt to the blocks in turn, so that each is like the whole.
+
+    >>> blocks = list(deal_counts(np.array([3, 0, 2**20]), rng=np.random.default_rng(1)))
+    >>> [len(block) for block in blocks], sum(np.bincount(block, minlength=3) for block in blocks)
+    ([209716, 209716, 209716, 209716, 209715], array([      3,       0, 1048576]))
+    """
+    ends = np.cumsum(counts)
+    rows = int(ends[-1]) if len(ends) else 0
+    blocks, _ = count_blocks(rows)
+    cells = np.flatnonzero(counts)
+    last, first = ends[cells], ends[cells] - counts[cells]
+    for number, own in enumerate(rng.spawn(blocks)):
+        # Of the rows before a given one, every `blocks`-th from this block's number on is in it.
+        before, upto = ((edge - number + blocks - 1) // blocks for edge in (first, last))
+        yield own.permutation(np.repeat(cells, upto - before))
 
 
 def draw_group(

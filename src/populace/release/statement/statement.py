@@ -170,7 +170,8 @@ def compute_statement(
     The guarantee is what the ledger reserved before a row was read. What the questions came to is shown as `used`, and
     `answers` say what they were about.
     How rows were drawn from the model later is stated beside it and has no price; `in_blocks` says that they were so
-    many that they repeat. `form` asks for the numbers of an older format; words are always those of today.
+    many that they repeat, which those of a geography never do. `form` asks for the numbers of an older format; words
+    are always those of today.
     """
     epsilon, delta = record.guarantee
     # Rounded up: the statement may say that more can be found than can, never less.
@@ -237,7 +238,7 @@ def compute_statement(
                 f"Rows where {selection.where} are only {format_percent(selection.share)} of the model's rows: what "
                 "they show may be mostly noise."
             )
-    elif in_blocks:
+    elif in_blocks and schema.geography is None:
         statement["copies"] = describe_copies(rows)
         statement["warnings"].append(statement["copies"]["text"])
     if implicates > 1:
