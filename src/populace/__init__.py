@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from populace.api.check import check as check
+    from populace.api.earlier_releases import pool_releases as pool_releases
     from populace.api.estimate import estimate as estimate
     from populace.api.generate import generate as generate
     from populace.api.generate import release_from as release_from
@@ -64,6 +65,7 @@ _HOMES = {
     "intervals": "inference.gls.count_intervals",
     "measure": "api.measure",
     "plan": "planning.plan",
+    "pool_releases": "api.earlier_releases",
     "release_from": "api.generate",
     "simulate": "studies.simulate",
     "synthesize": "api.synthesize",

@@ -34,6 +34,7 @@ PINNED = [
     "intervals",
     "measure",
     "plan",
+    "pool_releases",
     "release_from",
     "simulate",
     "synthesize",

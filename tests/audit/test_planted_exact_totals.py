@@ -31,7 +31,7 @@ from populace.private.barrier import Barrier
 from populace.private.engines.memory_engine import MemoryEngine
 from populace.private.invariant_checks import check_invariant
 from populace.release.statement import limitations
-from populace.release.statement.membership_power import bound_membership_power
+from populace.release.statement.membership_power import bound_membership_power, gaussian_curve
 from populace.release.statement.statement import RowCountOrigin, compute_statement
 from populace.release.verify import verify_measurements
 from populace.schema.geocodes import GEOCODE
@@ -321,7 +321,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("return", RunRecord._is_within_distribution, "<= delta", "<= 2 * delta"),
     ("return", pld.gaussian_variances, "spend.answers * spend.l1", "spend.answers"),
     ("return", pld.gaussian_variances, "spend.answers * spend.l1", "spend.l1"),
-    ("return", bound_membership_power, "max(most, record.used)", "most"),
+    ("return", gaussian_curve, "max(most, record.used)", "most"),
     # What a reader is told, and what verification sees.
     ("statement", limitations.list_limitations, "record.unit.within is not None", "False"),
     ("statement", limitations._exact_totals, "for totals in record.invariants", "for totals in ()"),

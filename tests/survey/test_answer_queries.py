@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from populace.core.errors import PopulaceError, SchemaError
-from populace.measurements.measurements import AnswerRecord
+from populace.measurements.answer_record import AnswerRecord
 from populace.privacy.accounting.budget import Budget
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from populace.api.earlier_releases import load_earlier
 from populace.api.notices import note_unread_columns
 from populace.api.request import RunRequest, list_private_datasets
 from populace.api.reservation import reserve
@@ -25,6 +28,7 @@ from populace.methods.discovery.domain_discovery import (
 )
 from populace.methods.measurement_transcript import MeasurementTranscript, RecordingOracle
 from populace.methods.request_checks import (
+    check_earlier,
     check_method,
     check_noise_fits,
     check_public,
@@ -62,12 +66,14 @@ def measure(
     noise: NoiseSource | None = None,
     memory: int | str | None = None,
     check_rules: bool = False,
+    earlier: Sequence[Path | str] = (),
 ) -> Measurements:
     """Return the noisy measurements of one method, paid for from the account of the dataset.
 
     Everything that can be refused from public facts is refused before the budget is reserved. Domains that the
     schema leaves open are learnt first; the measurements then carry the schema as it was learnt.
     A `public` table is read as it is; what the method takes from it is kept beside the measurements.
+    `earlier` are folders of earlier releases of the account: their tables are used beside those of this run.
     With `check_rules` a twentieth of the budget counts the rows that break each rule of the schema.
     An exception after the reservation holds what was measured by then, as `measurements`, and all other answers.
 
@@ -79,7 +85,8 @@ def measure(
       paid for with ε = 1, δ = 0
     """
     run = (data, schema, epsilon, delta, method, workload, ledger, memory)
-    request = RunRequest.of(*run, dataset=dataset, public=public, noise=noise, check_rules=check_rules)
+    given = {"dataset": dataset, "public": public, "noise": noise, "check_rules": check_rules}
+    request = RunRequest.of(*run, **given, earlier=earlier)
     return measure_request(request, progress=progress)
 
 
@@ -92,6 +99,13 @@ def measure_request(request: RunRequest, *, progress: Progress | None = None) ->
 
 def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
     method, schema, data = request.synthesizer, request.schema, request.data
+    check_earlier(method, given=bool(request.earlier))
+    earlier = load_earlier(
+        request.earlier, ledger=request.ledger, dataset=request.dataset, schema=request.schema
+    )
+    if earlier:
+        # Domains that an earlier run learnt are known.
+        schema = earlier[0][0].schema
     resolve = resolve_workload(request.workload)
     delta = method.usable_delta(request.delta, epsilon=request.epsilon, unit=schema.unit)
     check_public(method, given=request.public is not None)
@@ -102,7 +116,7 @@ def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
         private = {request.dataset, *list_private_datasets(request.ledger)}
         check_not_same_table(request.public, data=data, accounts=private)
     check_method(method, schema, epsilon=request.epsilon, delta=delta)
-    keys = discovery_delta_share(schema, delta=delta)
+    keys = Fraction(0) if earlier else discovery_delta_share(schema, delta=delta)
     check_capacity(largest_schema(schema))
     if schema.linked is not None:
         refuse_push_down(data, what="linked tables are joined here")
@@ -145,6 +159,7 @@ def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
     )
     progress = progress or silent
     transcript = MeasurementTranscript(run, schema=schema, context=context)
+    transcript.earlier = earlier
     current_state().paid = transcript.collect
     if schema.columns_to_learn:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -57,6 +57,8 @@ class RunRequest:
     """How many bytes the run may use; None for as many as this process may."""
     named: bool = False
     """Whether the caller named the account; a schema's or a file's name opens none beside one of the same columns."""
+    earlier: tuple[Path, ...] = ()
+    """Folders of earlier releases of the account, whose tables are used beside those of this run."""
     check_rules: bool = False
     """Whether rows that break each rule of the schema are counted, with noise and for a part of the budget."""
 
@@ -77,6 +79,7 @@ class RunRequest:
         public: Any = None,
         noise: NoiseSource | None = None,
         check_rules: bool = False,
+        earlier: Sequence[Path | str] | None = (),
     ) -> Self:
         """Return a request as it is typed: a schema's file is loaded, numbers are parsed, and defaults filled in.
 
@@ -105,6 +108,7 @@ class RunRequest:
             memory=None if memory is None else parse_memory(memory),
             named=dataset is not None,
             check_rules=check_rules,
+            earlier=tuple(map(Path, (earlier,) if isinstance(earlier, (str, Path)) else earlier or ())),
         )
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 from populace.api.stage_folders import write_measurements
 from populace.core.errors import PopulaceError, ResourceError
 from populace.core.run_state import RunState, current_state
-from populace.measurements.measurements import AnswerRecord
+from populace.measurements.answer_record import AnswerRecord
 from populace.privacy.ledger.ledger import default_ledger_path
 from populace.release.folder.destination import atomic_folder, check_destination, resolve_folder
 from populace.release.folder.hidden_folder import shorten_name

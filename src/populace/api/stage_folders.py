@@ -12,9 +12,11 @@ from populace.core.errors import ReleaseError
 from populace.inference.gls.count_intervals import intervals
 from populace.inference.model import FILES as MODEL_FILES
 from populace.inference.model import Model
-from populace.measurements.measurements import FILES, AnswerRecord, Measurements, Numbers
-from populace.release.folder.destination import atomic_folder
+from populace.measurements.answer_record import AnswerRecord
+from populace.measurements.measurements import FILES, Measurements, Numbers
+from populace.release.folder.destination import atomic_folder, sync_files
 from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, digest_files, dump_json
+from populace.release.release_files import book_digests
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import compute_statement
@@ -25,12 +27,12 @@ PARENTS_FILE = "parents.json"
 def save_measurements(measurements: Measurements, folder: Path) -> None:
     """Write measurements and the statement of what they cost, and beside the counts their intervals.
 
-    Those of a geography have none: estimates of all its units are a part of the release.
+    Those of a geography have none: estimates of all its units are a part of the release. The digests of the folder are
+    booked in the ledger that paid, so that later releases can be made with it.
     """
-    if measurements.schema.geography is not None:
-        write_measurements(measurements, folder)
-    else:
-        write_measurements(measurements, folder, beside=intervals(measurements).columns())
+    located = measurements.schema.geography is not None
+    beside = {} if located else intervals(measurements).columns()
+    write_measurements(measurements, folder, beside=beside, ledger=measurements.context.ledger)
 
 
 def write_measurements(
@@ -39,10 +41,11 @@ def write_measurements(
     *,
     beside: Mapping[str, Sequence[Numbers]] = MappingProxyType({}),
     answers: Sequence[AnswerRecord] = (),
+    ledger: Path | None = None,
 ) -> None:
     """Write measurements and their statement. It lacks `total`: no synthetic rows exist yet.
 
-    `answers` are those of a run that did not end, beside the measurements.
+    `answers` are those of a run that did not end, beside the measurements. A `ledger` books the digests.
     """
     statement = compute_statement(
         measurements.record,
@@ -59,14 +62,21 @@ def write_measurements(
             others = dump_json([each.to_json() for each in answers])
             (place / "answers.json").write_text(others, encoding="utf-8")
         _write_digests(place)
+        if ledger is not None:
+            sync_files(place)
+            book_digests(place, seal=PARENTS_FILE, record=measurements.record, ledger=ledger)
 
 
 def save_model(model: Model, folder: Path, *, measured: Path) -> None:
-    """Write a model beside the measurements it was fitted to."""
+    """Write a model beside the measurements it was fitted to: those of a folder, or of several that were pooled."""
+    pooled = model.measurements
     with atomic_folder(folder) as place:
         model.write_files(place)
-        for name in FILES:
-            shutil.copyfile(measured / name, place / name)
+        if pooled is not None and pooled.earlier:
+            pooled.save(place, beside=intervals(pooled).columns())
+        else:
+            for name in FILES:
+                shutil.copyfile(measured / name, place / name)
         _write_digests(place)
 
 
@@ -96,6 +106,11 @@ def _check_files_present(folder: Path, files: Sequence[str], *, what: str, verb:
 def _write_digests(folder: Path) -> None:
     """Write the digests of all files of a stage beside them: what comes later names its parents by them."""
     (folder / PARENTS_FILE).write_text(dump_json(digest_files(folder)), encoding="utf-8")
+
+
+def find_seal(folder: Path) -> Path | None:
+    """Return the file with the digests of a folder: `parents.json` of a stage, `manifest.json` of a release."""
+    return next((folder / n for n in (PARENTS_FILE, MANIFEST_FILE) if (folder / n).is_file()), None)
 
 
 def _check_digests(folder: Path, files: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from populace.cli import options
@@ -14,15 +15,29 @@ MEASURED = Option(
 )
 
 
-@command(MEASURED, options.OUT, options.INFERENCE, options.JSON)
-def fit(measured: Path, out: Path, inference: str, json: bool) -> None:
+PAID_BY = replace(
+    options.LEDGER, help="The ledger that paid for all releases that are given --with. Nothing is charged."
+)
+
+
+@command(MEASURED, options.OUT, options.INFERENCE, options.WITH, PAID_BY, options.JSON)
+def fit(
+    measured: Path,
+    out: Path,
+    inference: str,
+    earlier: list[Path] | None,
+    ledger: Path | None,
+    json: bool,
+) -> None:
     """Fit a model to measurements, at no cost.
 
     The second of three stages. It reads no private row and can be repeated at will.
 
     Examples:
       populace fit measured --out model
+      populace fit measured --with release --out model
     """
+    from populace.api.earlier_releases import pool_releases
     from populace.api.stage_folders import load_measurements, save_model
     from populace.methods.fit_measurements import fit as fit_model
     from populace.release.folder.destination import check_destination
@@ -30,6 +45,7 @@ def fit(measured: Path, out: Path, inference: str, json: bool) -> None:
     check_destination(out)
     measurements = load_measurements(measured)
     note_missing_digests(measured)
+    measurements = pool_releases(measurements, earlier=earlier or (), ledger=ledger)
     with progress() as moved:
         model = fit_model(measurements, inference=inference, progress=moved)
     save_model(model, out, measured=measured)

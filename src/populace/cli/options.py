@@ -101,6 +101,14 @@ PUBLIC = Option(
     "part of the private table.",
     Path,
 )
+WITH = Option(
+    "--with DIR",
+    "An earlier release of the same account, or measurements: its tables are used beside the new ones, which costs "
+    "nothing more and lowers the error. It may be given several times.",
+    Path,
+    repeated=True,
+    name="earlier",
+)
 INFERENCE = Option(
     "--inference tree|gum",
     "How rows are made: by a junction tree, or by gradual updates (GUM).",
@@ -206,6 +214,7 @@ RUN_REQUEST = Bundle(
         MEMORY,
         PUSH_DOWN,
         CHECK_RULES,
+        WITH,
     ),
     build_run_request,
 )

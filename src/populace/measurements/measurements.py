@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +25,12 @@ from populace.core.untrusted_files import (
     require_int,
     require_text,
 )
+from populace.measurements.earlier_run import EarlierRun
 from populace.measurements.exact_counts import is_same_question, level_marginal
 from populace.measurements.level_queries import describe_levels, grouping_from_json, grouping_to_json
 from populace.measurements.public_marginals import PublicMarginals
 from populace.measurements.rule_checks import RuleCheck
-from populace.privacy.accounting.mechanisms import ExponentialCount, Noise, fraction_from_json
+from populace.privacy.accounting.mechanisms import ExponentialCount, Mechanism, Noise, fraction_from_json
 from populace.privacy.ledger.run_record import RunRecord, format_short_up
 from populace.schema.schema import Schema
 
@@ -142,6 +143,8 @@ class Measurements:
     context: RunContext = field(default_factory=RunContext)
     numbered: bool = False
     """Whether they were saved in the first format, and are saved in it again."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs of the same account that paid for the last tables of `items`, in their order; see `pool`."""
 
     def __post_init__(self) -> None:
         if self.released_rows is not None and not self.released_rows.fits(self.schema.domain):
@@ -189,11 +192,46 @@ class Measurements:
     def __repr__(self) -> str:
         epsilon, delta = (format_short_up(part) for part in self.record.guarantee)
         rehearsal = ", a rehearsal" if self.record.rehearsal else ""
+        beside = f", beside {len(self.earlier)} earlier" if self.earlier else ""
         return (
             f"Measurements of “{self.record.dataset}”: {self.describe()}"
             f"{'' if self.released_rows is None else f', {len(self.released_rows.counts)} different rows'}\n"
-            f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}"
+            f"  paid for with ε = {epsilon}, δ = {delta}{rehearsal}{beside}"
         )
+
+    @property
+    def runs(self) -> tuple[Measurements, ...]:
+        """What each run measured by itself: this one, then earlier ones."""
+        place = len(self.items) - sum(each.tables for each in self.earlier)
+        found = [replace(self, items=self.items[:place], earlier=())]
+        for each in self.earlier:
+            items = self.items[place : place + each.tables]
+            found.append(Measurements(schema=self.schema, items=items, record=each.record))
+            place += each.tables
+        return tuple(found)
+
+    @property
+    def own_marginals(self) -> list[Marginal]:
+        """What the run itself measured, in the order of measuring."""
+        return [item.marginal for item in self.runs[0].items]
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """The mechanisms of all questions that were paid for, those of earlier runs too."""
+        records = (self.record, *(each.record for each in self.earlier))
+        return tuple(charged.spend.mechanism for record in records for charged in record.spends)
+
+    def pool(self, other: Measurements, *, release: str) -> Measurements:
+        """Return these measurements with the tables of another release of the same account beside them.
+
+        `release` is the digest of its manifest. Who calls has seen that both belong together.
+        """
+        releases = (release, *(each.release for each in other.earlier))
+        found = tuple(
+            EarlierRun(record=run.record, release=digest, tables=len(run.items))
+            for digest, run in zip(releases, other.runs, strict=True)
+        )
+        return replace(self, items=self.items + other.items, earlier=self.earlier + found)
 
     def describe(self) -> str:
         """Return what was measured as people say it: marginals, or queries of the levels of a geography."""
@@ -259,6 +297,7 @@ class Measurements:
             **({} if self.released_rows is None else {"told": self.released_rows.to_json()}),
             **({} if self.public is None else {"public": self.public.to_json()}),
             **({"rule_checks": [each.to_json() for each in self.rule_checks]} if self.rule_checks else {}),
+            **({"earlier": [each.to_json() for each in self.earlier]} if self.earlier else {}),
         }
 
     @classmethod
@@ -306,9 +345,13 @@ class Measurements:
                 else None
             )
             checks = tuple(RuleCheck.from_json(each) for each in document.get("rule_checks", ()))
+            earlier = tuple(EarlierRun.from_json(each) for each in document.get("earlier", ()))
+            if sum(each.tables for each in earlier) >= len(items):
+                raise ValueError("more tables of earlier runs than there are")
             whole_schema = schema.digest == document["schema_digest"]
         # The budget was reserved under the schema as it was before domains were learnt.
-        if not whole_schema or schema.declared.digest != record.schema_digest:
+        digests = {schema.declared.digest, *(each.record.schema_digest for each in earlier)}
+        if not whole_schema or digests != {record.schema_digest}:
             raise ReleaseError(
                 f"the files of {folder} do not belong together.",
                 hint="give the folder that `populace measure` wrote, unaltered",
@@ -321,35 +364,7 @@ class Measurements:
             public=public,
             rule_checks=checks,
             numbered=not labelled,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRecord:
-    """One question as plain JSON, with its mechanism and answer: whole steps, or a number of a public lattice."""
-
-    verb: str
-    question: Mapping[str, Any]
-    mechanism: Any
-    answer: Any
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
-        return {
-            "verb": self.verb,
-            "question": dict(self.question),
-            "law": self.mechanism,
-            "answer": self.answer,
-        }
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> AnswerRecord:
-        """Return what `to_json` wrote."""
-        return cls(
-            verb=str(document["verb"]),
-            question=document["question"],
-            mechanism=document["law"],
-            answer=document["answer"],
+            earlier=earlier,
         )
 
 

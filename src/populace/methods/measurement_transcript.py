@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from populace.core.marginals import Candidates, Counts, Marginal
+from populace.measurements.answer_record import AnswerRecord
 from populace.measurements.measurements import (
-    AnswerRecord,
     Batch,
     Measurement,
     Measurements,
@@ -46,6 +46,8 @@ class MeasurementTranscript:
         self.rule_checks: tuple[RuleCheck, ...] = ()
         self.final: tuple[Measurement | ReleasedRows | PublicMarginals, ...] = ()
         self.tables: list[Measurement | ReleasedRows] = []
+        # Earlier releases of the account, with the digests of their manifests.
+        self.earlier: Sequence[tuple[Measurements, str]] = ()
         self._others: list[tuple[str, Mapping[str, Any], Mechanism, Any]] = []
 
     def note(self, verb: str, question: Mapping[str, Any], *, mechanism: Mechanism, answer: Any) -> None:
@@ -57,6 +59,8 @@ class MeasurementTranscript:
         answers = self.final or tuple(self.tables)
         made = Measurements.of(self.schema, answers=self.learnt + answers, record=self._run.record())
         made = replace(made, rule_checks=self.rule_checks)
+        for other, release in self.earlier:
+            made = made.pool(other, release=release)
         return made if self._context is None else replace(made, context=self._context)
 
     def collect(self) -> Mapping[str, Any]:
@@ -101,6 +105,11 @@ class RecordingOracle(PublicFacts):
     def public(self) -> PublicTable | None:
         """A table that everybody may know, if the curator gave one."""
         return self._oracle.public
+
+    @property
+    def earlier(self) -> tuple[Measurement, ...]:
+        """The tables of earlier releases of the account: they are paid for, and known."""
+        return tuple(item for other, _ in self._transcript.earlier for item in other.items)
 
     @property
     def budget(self) -> Budget:

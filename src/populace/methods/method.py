@@ -155,6 +155,11 @@ class Method:
         lambda _schema, _measured, _public: None
     )
 
+    @property
+    def pools_earlier(self) -> bool:
+        """Whether tables of earlier releases can stand beside its own: its model is fitted to any tables."""
+        return self.fit is fit_tables and not self.own_model
+
     def usable_delta(self, delta: Fraction, *, epsilon: Fraction, unit: PrivacyUnit) -> Fraction:
         """Return the δ that the method takes of what it is offered: nothing where it could not use it at this ε."""
         usable = self.delta is not DeltaUse.NONE and self.can_use_delta(epsilon, unit)

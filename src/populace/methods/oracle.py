@@ -13,7 +13,7 @@ from populace.privacy.accounting.mechanisms import Exponential, ExponentialCount
 from populace.schema.public_facts import PublicFacts
 
 
-class Oracle(PublicFacts, Protocol):
+class TableOracle(PublicFacts, Protocol):
     """The questions of the barrier. Each is charged before it is answered, and refused when the budget is short."""
 
     @property
@@ -49,6 +49,14 @@ class Oracle(PublicFacts, Protocol):
         """Return the rows that are released, as codes of all columns, with their noisy counts."""
 
 
+class Oracle(TableOracle, Protocol):
+    """What a method sees: the questions, and what is known without asking."""
+
+    @property
+    def earlier(self) -> Sequence[Measurement]:
+        """The tables of earlier releases of the account; they stand beside its own in the fit."""
+
+
 class DomainOracle(Protocol):
     """The questions of the barrier about columns whose domain is not public."""
 
@@ -62,5 +70,5 @@ class DomainOracle(Protocol):
         """Return noisy counts of groups of the column's codes: `groups` numbers the group of every code."""
 
 
-class QuestionOracle(Oracle, DomainOracle, Protocol):
+class QuestionOracle(TableOracle, DomainOracle, Protocol):
     """Every question of the barrier that methods and the learning of domains ask."""

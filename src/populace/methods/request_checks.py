@@ -72,6 +72,16 @@ def check_public(method: Method, *, given: bool) -> None:
         )
 
 
+def check_earlier(method: Method, *, given: bool) -> None:
+    """Refuse earlier releases where a method fits a model that holds its own tables alone."""
+    if given and not method.pools_earlier:
+        able = _methods_that(lambda other: other.pools_earlier)
+        raise UsageError(
+            f"the method {method.name!r} has a model of its own tables: it has no use for earlier releases.",
+            hint=f"leave them out, or use {able}",
+        )
+
+
 def check_query_rounds(method: Method, workload: Workload, *, domain: Domain) -> None:
     """Refuse a workload in rounds where a method has none, and what its rounds cannot do."""
     if method.check_rounds is not None:

@@ -301,7 +301,7 @@ class Release:
         texts = write_statement_texts(
             self.statement,
             schema=measurements.schema,
-            measured=[item.marginal for item in measurements.items],
+            measured=measurements.own_marginals,
             version=list_versions()["populace"],
         )
 

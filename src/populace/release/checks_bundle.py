@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from populace.core.notebook_html import render_card
 from populace.core.untrusted_files import altered_error, read_object, refuse_parse_errors, require_text
-from populace.measurements.measurements import AnswerRecord
+from populace.measurements.answer_record import AnswerRecord
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.folder.destination import check_empty
 from populace.release.manifest import (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from populace.core.notebook_html import render_card
 from populace.core.number_format import count_of
 from populace.core.untrusted_files import altered_error, read_object, refuse_parse_errors, require_text
-from populace.measurements.measurements import AnswerRecord
+from populace.measurements.answer_record import AnswerRecord
 from populace.privacy.json_codec import decode_json, encode_json
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.folder.destination import check_empty

@@ -334,6 +334,7 @@ def write_estimate_command(statement: Statement) -> str:
 def link_parents(statement: Statement, *, files: Digests) -> dict[str, Digests]:
     """Return which digests each artefact comes from: schema → ledger entry → measurements → model → release."""
     known = {"public": statement["public"]["digest"]} if "public" in statement else {}
+    known |= {f"earlier {n}": each["release"] for n, each in enumerate(statement.get("superseded", []), 1)}
     return {
         "ledger_entry": {"schema": statement["schema_digest"]},
         "measurements": {
@@ -361,9 +362,9 @@ def write_synth_command(
         words += ["--workload", statement["workload"] if statement["workload"] in WORKLOADS else "FILE"]
     if "public" in statement:
         words += ["--public", "PUBLIC"]
+    words += ["--with", "RELEASE"] * len(statement.get("superseded", []))
     words += ["--epsilon", statement["epsilon_exact"], "--delta", statement["delta_exact"]]
-    if rows_asked is not None:
-        words += ["--rows", str(rows_asked)]
+    words += [] if rows_asked is None else ["--rows", str(rows_asked)]
     if "where" in statement:
         words += ["--where", statement["where"]["condition"]]
     if "implicates" in statement:

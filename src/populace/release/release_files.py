@@ -13,7 +13,7 @@ from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.codebook import build_codebook
 from populace.release.folder.destination import atomic_folder, sync_files
-from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, dump_json
+from populace.release.manifest import MANIFEST_FILE, Manifest, digest_file, digest_files, dump_json
 from populace.release.statement.statement import Statement
 from populace.release.statement.statement_markdown import render_markdown
 from populace.schema.schema import Schema
@@ -59,7 +59,7 @@ def save_folder(
         (place / MANIFEST_FILE).write_text(dump_json(manifest.to_json()), encoding="utf-8", newline="\n")
         if ledger is not None:
             sync_files(place)
-            book_digests(place, manifest=manifest, record=record, ledger=ledger)
+            book_digests(place, record=record, ledger=ledger)
 
 
 def choose_booking_ledger(given: str | Path | None, *, paid: Path | None) -> Path | None:
@@ -76,11 +76,12 @@ def choose_booking_ledger(given: str | Path | None, *, paid: Path | None) -> Pat
     return paid
 
 
-def book_digests(folder: Path, *, manifest: Manifest, record: RunRecord, ledger: Path) -> None:
+def book_digests(folder: Path, *, record: RunRecord, ledger: Path, seal: str = MANIFEST_FILE) -> None:
     """Book the digests of a folder whose files are all on disk, before it takes its real name.
 
-    Its record must be the ledger's. That its counts and its model are those of the run, nobody can check here: what is
-    booked is what the holder of the ledger gives.
+    `seal` is the file that was written last, with the digests of the others. The record must be the ledger's. That the
+    counts and the model are those of the run, nobody can check here: what is booked is what the holder of the ledger
+    gives.
     """
     books = Ledger.existing(ledger)
     if books.record(record.run) != record:
@@ -88,4 +89,5 @@ def book_digests(folder: Path, *, manifest: Manifest, record: RunRecord, ledger:
             f"{ledger} has another record of this run: nothing is booked.",
             hint="give the measurements that the run wrote, unaltered",
         )
-    books.book_release(record.run, manifest=digest_file(folder / MANIFEST_FILE), files=dict(manifest.files))
+    files = {name: digest for name, digest in digest_files(folder).items() if name != seal}
+    books.book_release(record.run, manifest=digest_file(folder / seal), files=files)

@@ -13,7 +13,7 @@ import numpy as np
 
 from populace.core.errors import ReleaseError
 from populace.core.marginals import Counts
-from populace.measurements.measurements import AnswerRecord
+from populace.measurements.answer_record import AnswerRecord
 from populace.privacy.accounting.mechanisms import Exponential, Noise, fraction_from_json
 from populace.privacy.json_codec import encode_json
 from populace.privacy.smooth.smooth_noise import SmoothNoise

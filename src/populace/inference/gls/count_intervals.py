@@ -238,10 +238,7 @@ def intervals(measurements: Measurements, *, level: float = CONFIDENCE_LEVEL) ->
     >>> bool((found.low < found.high).all())
     True
     """
-    schema, mechanisms = (
-        measurements.schema,
-        [charged.spend.mechanism for charged in measurements.record.spends],
-    )
+    schema, mechanisms = measurements.schema, measurements.mechanisms
     return CountIntervals(
         measurements.items,
         space=ModelSpace.of(schema),

@@ -52,6 +52,11 @@ class SimulatedOracle(PublicFacts):
         """None: a plan is made without a public table to learn from."""
         return None
 
+    @property
+    def earlier(self) -> tuple[Measurement, ...]:
+        """None: a plan is made without earlier releases."""
+        return ()
+
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Refuse: how often whole rows repeat is what no invented population has."""
         raise UsageError(

@@ -25,6 +25,11 @@ class ReleaseRecord:
     files: Mapping[str, str]
     entry: str
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is a release, and not the folder of measurements that a release starts from."""
+        return "codebook.json" in self.files
+
     def to_json(self) -> dict[str, Any]:
         """Return the body of the event that books the release."""
         return {"manifest": self.manifest, "files": dict(self.files)}

@@ -171,7 +171,7 @@ def _comparable_items(measurements: Measurements) -> list[Measurement]:
 
 def find_noise_shape(measurements: Measurements) -> NoiseShape:
     """Return the shape of the noise in a run's counts."""
-    mechanisms = (charged.spend.mechanism for charged in measurements.record.spends)
+    mechanisms = measurements.mechanisms
     return (
         LAPLACE
         if any(isinstance(mechanism, DiscreteLaplace | ExponentialCount) for mechanism in mechanisms)

@@ -156,7 +156,7 @@ def build_report(
         if "where" in statement
         else int(tabulate(Marginal(()), codes=codes, domain=schema.domain)),
         estimated_total=total,
-        stages=summarize_spends(statement, measured=[item.marginal for item in measurements.items]),
+        stages=summarize_spends(statement, measured=measurements.own_marginals),
         precision=precision,
         columns=columns,
         unmeasured=tuple(name for name in schema.variables if name not in measured),

@@ -16,6 +16,7 @@ from populace.methods.registry import METHODS
 from populace.privacy.accounting.mechanisms import WHOLE_ROWS, PartitionSelection
 from populace.privacy.ledger.run_record import RunRecord
 from populace.release.statement.domain_fit import find_out_of_domain
+from populace.release.statement.earlier_statement import EarlierContent, list_earlier
 from populace.release.statement.linked_statement import describe_linked_unit, list_released_columns
 from populace.release.statement.rule_fit import find_broken_rules
 from populace.release.statement.spine_fit import find_spine_mismatch
@@ -67,7 +68,8 @@ class MeasuredContent:
     """The columns of each table of counts that was measured, and of each that is public; the number of rows released.
 
     `survey` are sentences about the design of a survey, where estimates were made; `outside` are sentences about
-    columns of which many rows lie outside the domain; `levels` say what was measured of a geography.
+    columns of which many rows lie outside the domain; `levels` say what was measured of a geography. `earlier` are the
+    runs of earlier releases whose tables stand beside those of this run, and what they measured.
 
     >>> MeasuredContent(measured=((), ("age", "sex"), ("age",))).widest
     (('age', 'sex'),)
@@ -79,6 +81,7 @@ class MeasuredContent:
     survey: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     levels: tuple[LevelLine, ...] = ()
+    earlier: tuple[EarlierContent, ...] = ()
 
     @classmethod
     def of(cls, measurements: Measurements) -> MeasuredContent:
@@ -94,6 +97,7 @@ class MeasuredContent:
                 *(found.text for found in find_broken_rules(measurements)),
             ),
             levels=tuple(list_level_lines(measurements)),
+            earlier=list_earlier(measurements),
         )
 
     @property
@@ -142,6 +146,11 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
             f"The table “{record.public.name}” was declared public by the curator and used without protection. "
             f"{_describe_public_use(record, schema, answers=answers)} Its rows are not protected by this release; "
             "neither would be rows of the private table that are also in it."
+        )
+    if answers.earlier:
+        yield (
+            "Tables of earlier releases of the account stand beside those of this run. Nobody compared the rows: the "
+            "curator says that they were the same, and where they were not, numbers lie between both."
         )
     if any(charged.spend.verb == "smooth" for charged in record.spends):
         yield (

@@ -28,6 +28,11 @@ from populace.release.row_selection import (
     describe_total,
 )
 from populace.release.statement.domain_lines import DomainLine, list_domain_lines
+from populace.release.statement.earlier_statement import (
+    SupersededLine,
+    TogetherLine,
+    describe_together,
+)
 from populace.release.statement.limitations import (
     LevelLine,
     MeasuredContent,
@@ -43,6 +48,7 @@ from populace.release.statement.linked_statement import (
 from populace.release.statement.membership_power import (
     MIN_UNPROTECTED_POWER,
     MIN_WEAK_POWER,
+    add_guarantees,
     bound_membership_power,
     describe_membership_test,
 )
@@ -136,6 +142,8 @@ class Statement(TypedDict):
     public: NotRequired[dict[str, str]]
     total: TotalLine
     linked: NotRequired[LinkedLine]
+    together: NotRequired[TogetherLine]
+    superseded: NotRequired[list[SupersededLine]]
     where: NotRequired[SelectionLine]
     implicates: NotRequired[ImplicatesLine]
     copies: NotRequired[CopiesLine]
@@ -174,8 +182,10 @@ def compute_statement(
     are always those of today.
     """
     epsilon, delta = record.guarantee
+    earlier = [each.record for each in answers.earlier]
+    together = add_guarantees([record, *earlier])
     # Rounded up: the statement may say that more can be found than can, never less.
-    found = min(math.ceil(1000 * bound_membership_power(record)) / 1000, 1.0)
+    found = min(math.ceil(1000 * bound_membership_power(record, earlier=earlier)) / 1000, 1.0)
     statement = Statement(
         format=f"populace statement {form}",
         stamp=REHEARSAL_STAMP if record.rehearsal else None,
@@ -195,7 +205,7 @@ def compute_statement(
         reading=describe_membership_test(record.unit, power=found),
         warnings=[
             *_list_warnings(
-                delta, found=found, rows=rows if rows_from is RowCountOrigin.NOISE else 0, schema=schema
+                together[1], found=found, rows=rows if rows_from is RowCountOrigin.NOISE else 0, schema=schema
             ),
             *list_omissions(record, schema, answers=answers),
             *answers.outside,
@@ -218,6 +228,11 @@ def compute_statement(
         ledger_entry=record.digest,
         record=record.to_json(),
     )
+    if answers.earlier:
+        statement["together"] = describe_together(
+            together, own=(statement["epsilon_exact"], statement["delta_exact"])
+        )
+        statement["superseded"] = [each.to_line() for each in answers.earlier]
     if answers.levels:
         statement["levels"] = list(answers.levels)
     if schema.linked is not None:
@@ -275,7 +290,11 @@ def round_to_float(value: Fraction, *, up: bool = True) -> float:
 
 def describe_guarantee(statement: Statement) -> str:
     """Return the guarantee in one sentence, in terms as strong as it deserves and no stronger."""
-    guarantee = f"ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']}"
+    epsilon, delta = statement["epsilon_exact"], statement["delta_exact"]
+    if "together" in statement:
+        # A reader of the folder sees what the earlier runs were answered too.
+        epsilon, delta = statement["together"]["epsilon"], statement["together"]["delta"]
+    guarantee = f"ε = {epsilon}, δ = {delta}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
     if "linked" in statement:
         rows = f" with at most {statement['linked']['max_rows']} rows of “{statement['linked']['members']}”"
@@ -292,10 +311,9 @@ def describe_guarantee(statement: Statement) -> str:
     else:
         likely = "The results would have had nearly the same probability"
     sentence = f"{likely} {change} ({guarantee})."
-    if Fraction(statement["delta_exact"]) > MAX_USUAL_DELTA:
+    if Fraction(delta) > MAX_USUAL_DELTA:
         sentence = (
-            f"With probability {statement['delta_exact']} there is no guarantee; otherwise "
-            f"{sentence[0].lower()}{sentence[1:]}"
+            f"With probability {delta} there is no guarantee; otherwise {sentence[0].lower()}{sentence[1:]}"
         )
     if statement["stamp"]:
         return f"No guarantee: this is a rehearsal with repeatable noise. For a real run: {sentence}"

@@ -51,7 +51,12 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         "",
         *(
             line
-            for part in (statement.get("linked"), statement.get("where"), statement.get("implicates"))
+            for part in (
+                statement.get("together"),
+                statement.get("linked"),
+                statement.get("where"),
+                statement.get("implicates"),
+            )
             if part
             for line in (_escape(part["text"]), "")
         ),
@@ -71,6 +76,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
             for stage in summarize_spends(statement, measured=measured)
         ),
         "",
+        *_earlier_releases(statement),
         "## Limitations",
         "",
         *(f"- {_escape(line)}" for line in statement["not_covered"]),
@@ -94,6 +100,28 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
     return "\n".join(lines) + "\n"
 
 
+def _earlier_releases(statement: Statement) -> list[str]:
+    """Return the section about earlier releases, or nothing where there are none."""
+    if "superseded" not in statement:
+        return []
+    return [
+        "## Earlier releases",
+        "",
+        "Tables of these releases of the account stand beside those of this run, at no further cost. Where both have a "
+        "number, that of this folder supersedes the earlier one; rows and estimates that were made of earlier tables "
+        "are superseded as well. statement.json lists every table.",
+        "",
+        "| release (SHA-256 of its manifest) | ε | δ | method | superseded |",
+        "|---|---:|---:|---|---|",
+        *(
+            f"| `{line['release']}` | {line['epsilon']} | {line['delta']} | {_escape(line['method'])} | "
+            f"{_escape(line['measured'])} |"
+            for line in statement["superseded"]
+        ),
+        "",
+    ]
+
+
 def _accuracy(statement: Statement) -> str:
     """Return where the accuracy of what is released stands."""
     if statement["method"] == CHECK_METHOD:
@@ -111,6 +139,9 @@ def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
     """Yield the rows of the table about the guarantee, escaped."""
     yield "privacy loss ε", statement["epsilon_exact"]
     yield "failure probability δ", statement["delta_exact"] + _parts(statement)
+    if "together" in statement:
+        together = statement["together"]
+        yield "with earlier releases", f"ε = {together['epsilon']}, δ = {together['delta']}"
     yield "protected unit", _escape(_unit(statement))
     yield "neighbouring tables", _escape(_neighbours(statement))
     if statement.get("invariants"):

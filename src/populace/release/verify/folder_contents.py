@@ -73,6 +73,11 @@ class FolderContents(ABC):
         """The statement that follows from the record."""
 
     @property
+    def records(self) -> Sequence[RunRecord]:
+        """The runs that paid for what is in the folder, its own first."""
+        return (self.record,)
+
+    @property
     def measured(self) -> Sequence[Marginal]:
         """The marginals that the record has the price of."""
         return ()

@@ -8,6 +8,7 @@ every file of a release, and settles it: `populace verify --ledger`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -58,6 +59,7 @@ from populace.release.verify.folder_contents import Check, FolderContents, check
 from populace.release.verify.verify_bytes import REPORT_FILE, check_rewritten
 from populace.release.verify.verify_measurements import (
     check_domains_paid,
+    check_earlier,
     check_intervals,
     check_measurements_paid,
     read_intervals,
@@ -90,10 +92,10 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
     if checks[-1].passed:
         # Numbers that nobody fitted may overflow; that is found out by what they come to.
         with np.errstate(all="ignore"):
-            record, found = _check_contents(folder, manifest, quick=quick)
+            records, found = _check_contents(folder, manifest, quick=quick)
         checks += found
-        if books is not None and record is not None:
-            compare = partial(_check_booked, folder, manifest, record=record, ledger=books)
+        if books is not None and records:
+            compare = partial(_check_booked, folder, manifest, records=records, ledger=books)
             checks.append(run_check("ledger", compare))
     outcomes = {check.name: check.passed for check in checks}
     return Verdict(
@@ -105,7 +107,7 @@ def verify(folder: str | Path, *, ledger: str | Path | None = None, quick: bool 
 
 def _check_contents(
     folder: Path, manifest: Manifest, *, quick: bool
-) -> tuple[RunRecord | None, list[CheckResult]]:
+) -> tuple[Sequence[RunRecord], list[CheckResult]]:
     """Check what the files of a folder say, after their names and digests."""
     kind: type[FolderContents] = _SyntheticContents
     if manifest.estimated:
@@ -124,7 +126,7 @@ def _check_contents(
 
     first = run_check("contents", load)
     if not first.passed:
-        return None, [first]
+        return (), [first]
     (contents,) = loaded
     checks = [run_check(name, check) for name, check in contents.checks.items()]
     if all(check.passed for check in checks):
@@ -134,7 +136,7 @@ def _check_contents(
             checks.append(CheckResult(name=name, outcome=CheckOutcome.UNKNOWN, detail=skipped))
         elif all(each.outcome is not CheckOutcome.FAILED for each in checks):
             checks.append(run_check(name, check))
-    return contents.record, checks
+    return contents.records, checks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,7 +177,11 @@ class _SyntheticContents(FolderContents):
 
     @property
     def measured(self) -> list[Marginal]:
-        return [item.marginal for item in self.measurements.items]
+        return self.measurements.own_marginals
+
+    @property
+    def records(self) -> Sequence[RunRecord]:
+        return [run.record for run in self.measurements.runs]
 
     @property
     def checks(self) -> dict[str, Check]:
@@ -185,9 +191,10 @@ class _SyntheticContents(FolderContents):
             "parents": self.check_parents,
             "statement": lambda: self.check_statement(self._expected_manifest),
             "budget": lambda: check_budget(self.record),
-            "measurements": lambda: check_measurements_paid(self.measurements),
+            "measurements": lambda: check_measurements_paid(self.measurements.runs[0]),
+            **({"earlier": lambda: check_earlier(self.measurements)} if self.measurements.earlier else {}),
             **self._estimate_checks,
-            "domains": lambda: check_domains_paid(self.schema, record=self.record),
+            "domains": lambda: check_domains_paid(self.schema, records=self.records),
             "codebook": self.check_codebook,
             "rows": lambda: check_rows(
                 self.tables,
@@ -379,11 +386,12 @@ def _check_digests(folder: Path, manifest: Manifest) -> str:
     return "every file is as the manifest has it"
 
 
-def _check_booked(folder: Path, manifest: Manifest, *, record: RunRecord, ledger: Ledger) -> str:
-    """Compare a run's record with the ledger's, and a folder with what the ledger has booked for the run."""
-    if ledger.record(record.run) != record:
+def _check_booked(folder: Path, manifest: Manifest, *, records: Sequence[RunRecord], ledger: Ledger) -> str:
+    """Compare a run's record, and those of earlier ones, with the ledger's, and a folder with what is booked for it."""
+    record = records[0]
+    if any(ledger.record(each.run) != each for each in records):
         raise altered_error("the ledger has another record of the run, from which another statement follows")
-    booked = ledger.releases(record.run)
+    booked = [each for each in ledger.releases(record.run) if each.whole]
     if not booked:
         raise Inconclusive("the run is the ledger's, which has no release of it booked")
     found = {"manifest": digest_file(folder / MANIFEST_FILE), "files": dict(manifest.files)}

@@ -19,7 +19,7 @@ from populace.core.untrusted_files import (
     refuse_parse_errors,
     same_json,
 )
-from populace.measurements.measurements import AnswerRecord
+from populace.measurements.answer_record import AnswerRecord
 from populace.privacy.accounting.fixed_point import LOG_STEPS, SCORE_STEPS, STEPS
 from populace.privacy.accounting.mechanisms import Mechanism, mechanism_from_json
 from populace.privacy.ledger.run_record import RunRecord

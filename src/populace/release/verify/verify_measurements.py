@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from populace.core.errors import UsageError
+from populace.core.number_format import count_of
 from populace.core.untrusted_files import altered_error, read_parquet
 from populace.inference.gls.count_intervals import intervals
 from populace.measurements.exact_counts import is_same_question, level_marginal
@@ -26,6 +28,7 @@ from populace.privacy.accounting.mechanisms import (
 )
 from populace.privacy.ledger.exact_totals import ExactTotals
 from populace.privacy.ledger.run_record import Adaptivity, RunRecord
+from populace.release.verify.checks import check_budget
 from populace.schema.columns.column import Origin
 from populace.schema.columns.unknown_columns import as_declared
 from populace.schema.schema import Schema
@@ -101,14 +104,30 @@ def check_exact_totals(measurements: Measurements) -> None:
             raise altered_error(f"the exact totals by {level} were booked and are not there")
 
 
-def check_domains_paid(schema: Schema, *, record: RunRecord) -> str:
+def check_earlier(measurements: Measurements) -> str:
+    """Every earlier run was one of the same account, kept its own budget, and paid for its own tables, once."""
+    own, *others = measurements.runs
+    for each in others:
+        if (each.record.dataset, each.record.unit) != (own.record.dataset, own.record.unit):
+            raise altered_error("an earlier release was paid for by another account, or protects others")
+        if each.record.rehearsal:
+            raise altered_error("an earlier release is a rehearsal, so nothing in it is private")
+        check_budget(each.record)
+        check_measurements_paid(each)
+    if len({each.record.run for each in measurements.runs}) <= len(others):
+        raise altered_error("a run is there twice: its tables count twice")
+    return f"{count_of(len(others), 'earlier release')} of the account, all paid for"
+
+
+def check_domains_paid(schema: Schema, *, records: Sequence[RunRecord]) -> str:
     """Every domain that is called learnt was paid for, and every one that was paid for is called learnt."""
     released = {
         name
         for name, column in schema.columns.items()
         if column.origin is Origin.LEARNT or as_declared(column) != column
     }
-    asked = {charged.spend.what for charged in record.spends if charged.spend.verb == "discover"}
+    spends = [charged.spend for record in records for charged in record.spends]
+    asked = {spend.what for spend in spends if spend.verb == "discover"}
     paid = {name for name in schema.columns if asked & {f"values of {name!r}", f"bins of {name!r}"}}
     if released != paid:
         raise altered_error(
