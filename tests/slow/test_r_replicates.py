@@ -24,8 +24,8 @@ pytestmark = [
 SCRIPT = """
 suppressMessages(library(survey))
 d <- read.csv("{path}")
-design <- svrepdesign(data = d, weights = ~weight, repweights = "^rep[0-9]+$", type = "bootstrap",
-                      combined.weights = TRUE, scale = 1 / ({count} - 1), rscales = rep(1, {count}), mse = FALSE)
+design <- svrepdesign(data = d, weights = ~weight, repweights = "^rep[0-9]+$", type = "other",
+                      combined.weights = TRUE, scale = {scale!r}, rscales = rep(1, {count}), mse = FALSE)
 total <- svytotal(~POOR, design)
 mean <- svyby(~POOR, ~SEX, design, svymean)
 cat(sprintf("%.12g", c(coef(total), SE(total), coef(mean), SE(mean))), sep = "\\n")
@@ -47,7 +47,7 @@ def test_totals_and_means_of_groups(tmp_path):
     path = tmp_path / "rows.csv"
     pd.DataFrame({**codes, **found.columns()}).to_csv(path, index=False)
     script = tmp_path / "run.R"
-    script.write_text(SCRIPT.format(path=path, count=25))
+    script.write_text(SCRIPT.format(path=path, count=25, scale=found.scale))
     told = subprocess.run(["Rscript", str(script)], capture_output=True, text=True, check=True).stdout
     expected = []
     poor, women = codes["POOR"] == 1, codes["SEX"] == 1

@@ -30,7 +30,8 @@ def weights(
 
     The file has the rows of the release (of its first table), a weight, and replicate weights rep01, rep02 and so on.
     Their variance holds sampling error and privacy noise together, for survey software: svrepdesign of R with
-    type = "bootstrap", scale = 1/(R - 1), rscales = rep(1, R), mse = FALSE. No private row is read.
+    type = "other", rscales = rep(1, R), mse = FALSE and the scale that is printed, as for Fay's method. All weights are
+    positive, and within ten times and a tenth of their base weights unless totals force them. No private row is read.
 
     Examples:
       populace weights release --totals design.toml --out survey.csv
@@ -46,15 +47,26 @@ def weights(
     design = Design.load(totals, schema=found.measurements.schema)
     with progress() as moved:
         moved("weighting", 0.0)
-        table = make_survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
-    write_new_file(table, out)
-    if nobody := int((table.column(weight).to_numpy() == 0).sum()):
+        made = make_survey_file(found, design=design, replicates=replicates, weight=weight, seed=seed)
+    write_new_file(made.table, out)
+    rows = made.table.num_rows
+    if nobody := int((made.table.column(weight).to_numpy() == 0).sum()):
         say(
-            f"note: {nobody} of {table.num_rows} rows stand for nobody: by the totals, no one is where they are (hint: "
-            'empty cells are such places; other = "…" in the schema counts them as one of the values)'
+            f"note: {nobody} of {rows} rows stand for nobody: by the totals, no one is where they are, or their base "
+            'weight is 0 (hint: empty cells are such places; other = "…" in the schema counts them as a value)'
         )
+    if made.beyond:
+        say(
+            f"note: the totals force {made.beyond} of {rows} rows beyond ten times, or below a tenth of, their base "
+            "weight (hint: give totals by coarser bins)"
+        )
+    say(
+        f"the weights are worth {made.effective_rows:.0f} rows of equal weight; in R: svrepdesign(data = d, weights = "
+        f'~{weight}, repweights = "^rep[0-9]+$", type = "other", combined.weights = TRUE, scale = {made.scale:.10g}, '
+        f"rscales = rep(1, {replicates}), mse = FALSE)"
+    )
     if found.statement["stamp"]:
         say(f"note: {found.statement['stamp']}")
     people = float(design.totals[0].total)
-    result = {"file": str(out), "people": people, "replicates": replicates, "scale": 1 / (replicates - 1)}
+    result = {"file": str(out), "people": people, "replicates": replicates, "scale": made.scale}
     emit_result(result, json=json)

@@ -11,7 +11,9 @@ from populace.core.errors import UsageError
 from populace.core.marginals import Grouping, Marginal, tabulate
 from populace.measurements.measurements import Measurement
 from populace.schema.schema import Schema
-from populace.survey.calibration.replicate_weights import make_replicate_weights
+from populace.survey.calibration.bounded_raking import rake_within_limits
+from populace.survey.calibration.ipf import TableTotals
+from populace.survey.calibration.replicate_weights import WEIGHT_LIMIT, make_replicate_weights
 from populace.survey.design.design_parts import ControlTotals
 
 SIZES = {"AGE": 5, "SEX": 2, "POOR": 2}
@@ -60,6 +62,49 @@ def test_weights_and_replicates_meet_all_totals():
     names = list(found.columns())
     assert names[:2] == ["weight", "rep01"]
     assert len(names) == 31
+
+
+def test_replicates_stay_near_their_weights_however_large_the_noise():
+    codes = rows()
+    noise = measured(codes, [Marginal(("AGE", "POOR")), Marginal(("AGE", "SEX"))], 10**8)
+    double = {name: np.tile(column, 20) for name, column in codes.items()}
+    for own in (codes, double):
+        found = weigh(own, measurements=noise, replicates=10, drawing=1.0)
+        ratio = found.replicates / found.weights[:, None]
+        assert 1 / WEIGHT_LIMIT <= ratio.min() < ratio.max() <= WEIGHT_LIMIT
+        assert found.count_beyond() == 0
+        effective = found.replicates.sum(axis=0) ** 2 / (found.replicates**2).sum(axis=0)
+        assert effective.min() > 0.6 * found.effective_rows
+
+
+def test_weights_beyond_the_limits_are_counted_where_totals_force_them():
+    codes = rows()
+    young = codes["AGE"] == 0
+    few = {name: np.concatenate([c[~young], c[young][:3]]) for name, c in codes.items()}
+    found = weigh(few, controls=[control("AGE", (3, 3, 2, 1, 1))])
+    # Three rows stand for 15,000 people, where a row stands for about 20.
+    assert found.weights[few["AGE"] == 0] == pytest.approx(5_000)
+    assert found.count_beyond() == 3
+    assert found.replicates.min() > 0
+
+
+def test_limits_hold_where_raking_alone_would_pass_them():
+    totals = TableTotals.of([np.array([50.0, 50.0]), np.array([90.0, 10.0])])
+    before = np.array([[45.0, 5.0], [5.0, 45.0]])
+    # The second row must have at least 40 in the first column: 8 times what it has there.
+    for limit in (8.2, 9.0):
+        found = rake_within_limits(before, totals=totals, limit=limit)
+        ratio = found / before
+        assert found.sum(axis=1) == pytest.approx([50, 50], rel=1e-5)
+        assert found.sum(axis=0) == pytest.approx([90, 10], rel=1e-5)
+        assert 1 / limit * (1 - 1e-6) <= ratio.min()
+        assert ratio.max() <= limit * (1 + 1e-6)
+    # Below that no table can: limits are doubled, and no more than doubled.
+    ratio = rake_within_limits(before, totals=totals, limit=7.0) / before
+    assert 1 / 14 * (1 - 1e-6) <= ratio.min() < 1 / 7
+    loose = rake_within_limits(before, totals=totals, limit=1e9)
+    assert loose == pytest.approx(totals.rake(before))
+    assert rake_within_limits(np.array([[1.0, 0.0], [0.0, 1.0]]), totals=totals, limit=9.0) is None
 
 
 def variance_of(found, values):
