@@ -69,12 +69,12 @@ class _CrossTables:
             start += flat.size
         self._lack = np.concatenate(lacks)
         self._inside, self._outside = np.array(insides), np.array(outsides)
+        self._price_steps()
 
     def weigh(self, one: Cells, other: Cells) -> npt.NDArray[np.float64]:
         """Return what exchanging the members of pairs of rows would add to the cost."""
-        here = self._cost(self._lack)
-        leave, enter = self._cost(self._lack + 1) - here, self._cost(self._lack - 1) - here
         a, b, x, y = self._cells(one, other)
+        leave, enter = self._leave, self._enter
         added = leave[a + x] + leave[b + y] + enter[b + x] + enter[a + y]
         added[(a == b) | (x == y)] = 0.0
         return np.asarray(added.sum(axis=0))
@@ -86,6 +86,12 @@ class _CrossTables:
             cells = np.concatenate([first.ravel(), second.ravel()])
             self._lack += step * np.bincount(cells, minlength=self._lack.size)
         self._inside[:, one], self._inside[:, other] = b, a
+        self._price_steps()
+
+    def _price_steps(self) -> None:
+        """Keep what one row less and one row more in each cell would add to the cost."""
+        here = self._cost(self._lack)
+        self._leave, self._enter = self._cost(self._lack + 1) - here, self._cost(self._lack - 1) - here
 
     def _cells(self, one: Cells, other: Cells) -> tuple[npt.NDArray[np.int32], ...]:
         return self._inside[:, one], self._inside[:, other], self._outside[:, one], self._outside[:, other]
@@ -143,6 +149,9 @@ def _swap_block(
         one = order[start : min(half, start + size)]
         other = order[half + start : half + start + len(one)]
         gains = tables.weigh(one, other) < 0
+        # Late rounds hardly find a pair.
+        if not gains.any():
+            continue
         one, other = one[gains], other[gains]
         kept = _keep_rules(codes, one, other, block=block, rules=rules)
         kept &= _keep_rules(codes, other, one, block=block, rules=rules)
