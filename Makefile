@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # What the tests of databases and Spark run in: with PySpark, which is large.
 ENGINES := .venv-engines
 # Pages whose examples take seconds each; make test-slow runs them.
-LONG_PAGES := docs/guides/households.md docs/guides/simulate.md
+LONG_PAGES := docs/concepts/release-folder.md docs/guides/estimates.md docs/guides/households.md docs/guides/simulate.md
 # Compiled tests are kept, which halves the time to collect them; their files, which may lie in memory, are not.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2 --dist worksteal -o tmp_path_retention_policy=failed
 

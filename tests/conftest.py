@@ -7,9 +7,13 @@ import os
 import shutil
 import signal
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.helpers.sampled_grids import choose_cases
 
 MEMORY = Path("/dev/shm")
 ROOM = 4 * 2**30
@@ -33,6 +37,22 @@ gc.disable()
 # A busy machine is no fault.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a grid that is marked `sampled(count)`, leave so many cases with the fast tests; the others are slow."""
+    grids = defaultdict(list)
+    for item in items:
+        later = any(item.get_closest_marker(name) for name in ("slow", "full"))
+        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled") and not later:
+            grids[item.nodeid.partition("[")[0]].append(item)
+    for cases in grids.values():
+        (count,) = cases[0].get_closest_marker("sampled").args
+        kept = choose_cases([case.callspec.indices for case in cases], count=count)
+        for place, case in enumerate(cases):
+            if place not in kept:
+                case.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

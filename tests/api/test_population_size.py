@@ -21,6 +21,7 @@ from tests.survey.test_answer_queries import SCHEMA
 TOTALS = '\n[[totals]]\nby = ["sex"]\ncounts = { f = 500, m = 400 }\n'
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("population", "noted"), [(None, False), ("right", False), ("hundredth", True)])
 def test_weights_that_are_off_are_noted(
     population: str | None, noted: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -25,6 +25,7 @@ from tests.helpers.random_surveys import SIZES, Survey, check_numbers, draw_surv
 SOME = (1, 7, 16, 17, 23, 60, 64, 66, 123)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", SOME)
 def test_a_random_survey_is_told_saved_and_verified(seed, tmp_path):
     run_survey(draw_survey(seed), folder=tmp_path, seed=seed, report=False)
@@ -91,6 +92,7 @@ def test_totals_and_counts_of_hardly_any_rows_have_an_interval(rows, tmp_path):
     assert told >= 8
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("degrees", [1.0, 2.95, 575.9])
 @pytest.mark.parametrize("bias", [-1e15, -75_309.0, -1e-9, 0.0, 3.0])
 def test_whatever_is_found_of_a_variance_it_is_not_below_nought(bias, degrees):

@@ -30,8 +30,13 @@ def planted(texts: Texts, path: str, code: str) -> dict[str, str]:
 
 
 @cache
+def tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
 def nodes(text: str) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(text)))
+    return tuple(ast.walk(tree(text)))
 
 
 @cache
@@ -215,7 +220,7 @@ def busy_inits(texts: Texts) -> list[str]:
     for path, text in texts.items():
         if Path(path).name != "__init__.py":
             continue
-        for node in ast.parse(text).body:
+        for node in tree(text).body:
             lazy = path == "__init__.py" and getattr(node, "name", "") in ("__getattr__", "__dir__")
             docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             names = isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign)

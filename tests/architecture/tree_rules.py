@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from populace.methods.registry import METHODS
 
-from .house_rules import Texts, nodes
+from .house_rules import Texts, nodes, tree
 
 # ------------------------------------------------------------------------------------------------- methods by name
 
@@ -83,7 +83,7 @@ def import_graph(texts: Texts, *, late: bool) -> dict[str, set[str]]:
 @cache
 def _imported(path: str, text: str, *, late: bool) -> frozenset[str]:
     """Return the modules that a file may import, by dotted names."""
-    return frozenset(found for node in _imports(ast.parse(text), late=late) for found in _targets(node, path))
+    return frozenset(found for node in _imports(tree(text), late=late) for found in _targets(node, path))
 
 
 def _dotted(path: str) -> str:

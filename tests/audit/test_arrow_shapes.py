@@ -90,6 +90,7 @@ def check_shape(shape: Shape) -> None:
     check_same_form(beside, alone, schema=schema)
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(
     "name",
     [

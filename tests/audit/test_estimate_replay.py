@@ -87,6 +87,7 @@ ROWS = {"loud": LOUD, "wild": WILD, "mute": MUTE}
 SOME = [*((name, "loud") for name in RUNS), ("psus", "wild"), ("psus", "mute"), ("totals", "wild")]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "row"),
     [

@@ -43,6 +43,7 @@ def run_pair(number, pair, *, method, neighbours="add-remove"):
     return first, second, moved
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize(
     ("method", "pairs"),

@@ -73,6 +73,7 @@ def has_units(number: int, exact: tuple[str, ...]) -> bool:
     return not exact or new[0] == new[1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pairs", [2, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("neighbours", "exact"),

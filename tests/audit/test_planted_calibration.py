@@ -209,6 +209,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CHECKS)
 def test_sound_code_passes(name: str) -> None:
     CHECKS[name]()
@@ -218,6 +219,7 @@ def test_sound_code_passes(name: str) -> None:
 LONG = ("noise", "ledger", "return")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("check", "held", "old", "new"),
     [

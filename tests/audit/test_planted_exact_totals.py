@@ -347,6 +347,7 @@ def test_sound_code_passes(name):
     CHECKS[name]()
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(
     ("check", "held", "old", "new"), FAULTS, ids=[f"{n} {fault[0]}" for n, fault in enumerate(FAULTS)]
 )

@@ -185,6 +185,7 @@ class Persons(Rows):
         return pa.table({"person": person, "sex": sex, "age": age})
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("relation", "moved"), [("add-remove", 3), ("replace-one", 6)])
 @pytest.mark.parametrize(
     "method",

@@ -76,6 +76,7 @@ def check_artefacts(method, number, pair, *, folder, files=True) -> None:
     check_same_folder(folder / f"{number}-a", folder / f"{number}-b")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("method", "chosen"),
     [("dpsyn", (0, 9, 16, 23)), ("gem", (17,)), ("histogram-exponential", (1, 8, 16, 24))],

@@ -22,6 +22,7 @@ RULED = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["adaptive", "aim", "independent", "mst"])
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_neighbours_agree_under_rules(method, step):

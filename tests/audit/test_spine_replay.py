@@ -114,6 +114,7 @@ def check(found: Twin) -> None:
         assert mine.tolist() == theirs.tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("delta", ["1e-3", "0"])
 @pytest.mark.parametrize("text", [COUNTED, PLAIN], ids=["counted", "plain"])
 def test_a_person_more_changes_no_public_shape(text: str, delta: str) -> None:

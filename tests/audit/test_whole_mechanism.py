@@ -91,6 +91,7 @@ def checked(case):
     return check(case, **{"least": least(case), **CHECKS[case]})
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=pytest.mark.slow) if case in SLOW else case for case in CHECKS],
@@ -216,6 +217,7 @@ WASTES = {
 }
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_caught(fault):
     """By the very check that right code passes above."""

@@ -59,6 +59,7 @@ def test_nothing_about_privacy_has_a_default(workspace: Workspace, capsys, optio
     assert f"--{option}" in refused(workspace, capsys, workspace.synth(**{option: None}), exits=2)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [

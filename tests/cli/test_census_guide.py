@@ -32,6 +32,7 @@ def run(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert main(words) == 0
 
 
+@pytest.mark.slow
 def test_the_guide_says_what_its_commands_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

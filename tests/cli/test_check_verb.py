@@ -91,6 +91,7 @@ def test_people_read_one_line_for_each_claim(place: Path, capsys: pytest.Capture
     assert pp.verify(place / "pure").passed
 
 
+@pytest.mark.slow
 def test_a_ledger_that_did_not_pay_for_the_release_is_told_before_the_charge(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ def run(verb: str, workspace: Workspace, out: str) -> int:
     return main([verb, workspace.path("people.csv"), *words, *(["--no-report"] if verb == "synth" else [])])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_odd_folders_hold_what_was_paid_for(
     name: str,

@@ -212,6 +212,7 @@ def test_one_column_has_no_pairs_and_stands_under_its_heading(
     assert heading.group().index("codes") + 5 == row.group().index("11") + 2
 
 
+@pytest.mark.slow
 def test_out_writes_a_page_with_pictures_that_opens_offline(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ def no_page(monkeypatch):
     monkeypatch.setattr("populace.studies.simulate.render_study", lambda document: document["title"])
 
 
+@pytest.mark.slow
 def test_a_study_runs_and_says_where_noise_falls_below_sampling(tmp_path, capsys):
     path, out = str(write_study(tmp_path)), str(tmp_path / "out")
     words = ["--seeds", "2", "--workers", "1", "--ledger", str(tmp_path / "l.db")]

@@ -212,6 +212,7 @@ def test_there_are_twenty() -> None:
     assert len(CASES) >= 20
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", CASES)
 def test_mistake_is_seen_and_its_right_twin_is_not(name: str, tmp_path: Path) -> None:
     found = find_by_layer(name, tmp_path, right=False)

@@ -93,6 +93,7 @@ def test_every_score_has_a_value_an_interval_around_it_a_direction_and_its_limit
     assert "INTERNAL" in found._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_changes_no_digit(found) -> None:
     rng = np.random.default_rng(3)
     real, synthetic = people(1200, 1), people(1000, 2)

@@ -46,6 +46,7 @@ def test_every_format_is_frozen() -> None:
             assert sum(file.stat().st_size for file in path.iterdir()) < 100_000
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("folder", FROZEN)
 def test_a_frozen_release_verifies(folder: Path) -> None:
     manifest = Manifest.load(folder)
@@ -59,6 +60,7 @@ def test_a_frozen_release_verifies(folder: Path) -> None:
         assert verdict.redrawn
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "folder", [each for each in FROZEN if not str(each.id).startswith(str(RELEASE_FORMAT))]
 )
@@ -110,6 +112,7 @@ def check_numbers(folder: Path, place: Path, *, every: int) -> None:
             forger.restore()
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("folder", FROZEN)
 def test_other_numbers_do_not_verify(folder: Path, tmp_path: Path) -> None:
     check_numbers(folder, tmp_path / "out", every=100)
@@ -121,6 +124,7 @@ def test_no_other_number_verifies(folder: Path, tmp_path: Path) -> None:
     check_numbers(folder, tmp_path / "out", every=4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("folder", [each for each in FROZEN if str(each.id).endswith("public")])
 def test_other_counts_arrays_and_cells_do_not_verify(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "out"

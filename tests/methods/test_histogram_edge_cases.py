@@ -19,6 +19,7 @@ COPYING = ("field-groups", "histogram", "histogram-exponential", "stability")
 SEX = Schema.parse('[table]\nmax_rows = 500\n[columns.sex]\nkind = "categorical"\nvalues = ["f", "m"]\n')
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [None, 5])
 @pytest.mark.parametrize("method", COPYING)
 def test_a_paid_run_is_not_lost_for_a_condition_that_no_bin_meets(method, rows, tmp_path):

@@ -80,6 +80,7 @@ WITHOUT_DELTA = sorted({*METHODS} - {"dpsyn", "stability", "topdown"})
 WITH_DELTA = sorted({*METHODS} - {"dpsyn", "topdown"})
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(
     ("method", "delta", "mechanism"),
     [

@@ -18,6 +18,7 @@ from tests.survey.test_answer_queries import SCHEMA, TABLE, asked
 SURVEY = Path(__file__).parents[2] / "examples/survey"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["rows", "psus"])
 def test_expected_errors_are_near_those_of_a_run(name: str) -> None:
     design, queries = asked(name)
@@ -72,7 +73,10 @@ def test_more_rows_and_more_budget_mean_smaller_errors() -> None:
 
 
 def test_the_data_is_not_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [f"--{key}={SURVEY / f'people-{key}.toml'}" for key in ("schema", "design", "queries")]
+    asked = (SURVEY / "people-queries.toml").read_text("utf-8").partition('[[query]]\nname = "unemployed"')[0]
+    (tmp_path / "queries.toml").write_text(asked, "utf-8")
+    words = [f"--{key}={SURVEY / f'people-{key}.toml'}" for key in ("schema", "design")]
+    words += [f"--queries={tmp_path / 'queries.toml'}"]
     ledger = tmp_path / "ledger.db"
     gone = ["estimate", str(tmp_path / "none.csv"), *words, "--epsilon", "2", "--ledger", str(ledger)]
     assert main([*gone, "--expect", "5000"]) == 0

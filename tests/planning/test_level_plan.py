@@ -114,6 +114,7 @@ def test_what_makes_no_sense_is_refused(more: dict[str, Any], text: str, message
         plan_of(Schema.parse(COLUMNS + text), **more)
 
 
+@pytest.mark.slow
 def test_text_page_and_json_say_the_same() -> None:
     found = plan_of(Schema.parse(COLUMNS + INVARIANT))
     document = found.to_json()

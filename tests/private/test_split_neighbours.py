@@ -161,6 +161,7 @@ def check_neighbours(placed, *, trials: int, folder: Path, alone: bool = False) 
     assert moved == 0, f"somebody else moved in {moved} of {trials} trials"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("way", "trials"), [("by id", 20), ("csv", 30), ("parquet", 15)])
 def test_nobody_else_moves_when_a_unit_comes_or_goes(way, trials, tmp_path):
     check_neighbours(WAYS[way], trials=trials, folder=tmp_path)

@@ -90,6 +90,7 @@ def chosen_law(rows, unit, slate, *, none, among):
     return ear.mechanism, tab.spends[0]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("none", [True, False])
 @pytest.mark.parametrize("weights", [(1, 1, 1), (5, 5, 2), (40, 40, 1)])
 @pytest.mark.parametrize("unit", UNITS, ids=str)

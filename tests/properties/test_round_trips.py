@@ -45,6 +45,7 @@ def test_a_random_run_verifies_loads_and_encodes_to_what_it_was(job: Job) -> Non
         round_trip(job, Path(home))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rows", "form"), sample_cases(product([0, 1, 50], ["csv", "parquet"]), to=3))
 def test_tables_of_one_column_and_of_no_rows_make_the_round_trip(
     rows: int, form: str, tmp_path: Path

@@ -68,6 +68,7 @@ def error(*, epsilon, seed, ledger):
     )
 
 
+@pytest.mark.slow
 def test_the_default_run_errs_as_much_as_it_should(tmp_path):
     """ε = 1: targets err by .0284, rows by .0291, with deviations of .0005 over 20 seeds (8 for rows).
 

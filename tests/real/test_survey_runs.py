@@ -45,6 +45,7 @@ def nhanes_at(epsilon: int, folder: Path) -> Estimates:
     )
 
 
+@pytest.mark.slow
 def test_nhanes_estimates_are_near_the_exact_ones(nhanes: Estimates) -> None:
     """Within five privacy errors each; most sampling errors within a factor of two, which few runs would miss."""
     exact = estimate_public_rows(pq.read_table(NHANES), design=nhanes.design, queries=nhanes.queries)
@@ -124,6 +125,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_intervals_of_schools_hold_the_population(name: str, tmp_path: Path) -> None:
     """These very samples and this noise do; bench/coverage.py tells how often others do."""

@@ -108,6 +108,7 @@ def test_unused_budget_is_none(found: Estimates) -> None:
     assert found.record.used > found.record.cap * 99 / 100
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "alter", "check"),
     [

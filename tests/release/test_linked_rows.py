@@ -82,6 +82,7 @@ def test_tables_are_joined_by_a_key_of_their_own(release):
     assert (heads.age >= 15).all()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_folder_holds_both_tables_and_verifies(release, kind, tmp_path):
     release.save(tmp_path / "out", format=kind, report=kind == "csv")

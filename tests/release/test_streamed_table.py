@@ -55,6 +55,7 @@ def model(tmp_path: Path) -> Model:
     return pp.fit(measured)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "dta"])
 @pytest.mark.parametrize("where", [None, "age >= 40"])
 def test_a_streamed_release_is_verified(model: Model, tmp_path: Path, kind: str, where: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from populace.core.marginals import Domain, Grouping
 from populace.sampling.swap_members import MemberBlock, swap_members
@@ -66,6 +67,7 @@ def test_tables_across_are_reached_and_nothing_inside_a_place_changes() -> None:
     assert all(np.array_equal(table(codes, *names), counts) for names, counts in before.items())
 
 
+@pytest.mark.slow
 def test_many_tables_that_are_nearly_met_do_not_outvote_one_that_is_far_off() -> None:
     rng = np.random.default_rng(2)
     real = couples(rng)

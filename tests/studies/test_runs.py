@@ -12,6 +12,7 @@ from tests.helpers.small_studies import METHOD, open_runs, read_small_study, wri
 TWO = METHOD + METHOD.replace("plain", "half") + "share = 0.5\n"
 
 
+@pytest.mark.slow
 def test_all_methods_see_the_same_sample(tmp_path):
     runs = open_runs(tmp_path, methods=TWO)
     first, other = (list(runs.run(number, 0)) for number in range(2))

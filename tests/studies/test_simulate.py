@@ -25,6 +25,7 @@ def people(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_study_writes_results_a_document_and_a_page(tmp_path):
     found = simulate(write_study(tmp_path), tmp_path / "out", seeds=3, workers=1, ledger=tmp_path / "l.db")
     table = pq.read_table(tmp_path / "out" / "results.parquet")

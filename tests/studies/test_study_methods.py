@@ -115,6 +115,7 @@ intercept = -2
 """
 
 
+@pytest.mark.slow
 def test_global_sensitivity_has_noise_for_as_many_rows_as_are_missing(tmp_path):
     schema = Path(__file__).parents[2] / "examples/studies/schemas/people.toml"
     truth = f'[truth]\npopulation = "embedded"\nhouseholds = 300\nschema = "{schema}"\n'

@@ -147,6 +147,7 @@ def close(one: Estimate, other: Estimate, *, noise_of_variance: float = 2.0) -> 
         assert one.sampling_error == pytest.approx(other.sampling_error, rel=1e-2, abs=noise_of_variance)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_without_noise_estimates_are_those_of_the_rows(name: str) -> None:
     design, queries = asked(name)

@@ -123,6 +123,7 @@ def test_two_pieces_that_are_0_close_unite_to_a_quarter() -> None:
     assert found["k-anonymity"].always_survives
 
 
+@pytest.mark.slow
 def test_k_and_l_survive_every_union_of_random_pieces() -> None:
     rng = np.random.default_rng(3)
     broken = 0

@@ -184,6 +184,7 @@ def test_near_functions_need_more_than_low_rank(deviation, part):
     assert together < raw
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [no_pattern, one_pattern, nearly_function])
 @pytest.mark.parametrize("deviation", [1.0, 10.0, 100.0, 1000.0])
 @pytest.mark.parametrize("shape", [pytest.param((20, 15), marks=pytest.mark.slow), (6, 8)])

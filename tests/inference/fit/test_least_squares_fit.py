@@ -31,6 +31,7 @@ def problem(seed, *, columns=4):
     return domain, joint, items
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", sample_cases(range(40), to=12))
 def test_loss_is_the_least_of_all_distributions(seed):
     domain, _, items = problem(seed)
@@ -128,6 +129,7 @@ def test_exact_counts_are_reproduced(seed):
         np.testing.assert_allclose(model.marginal(clique), margin(joint, clique, domain), atol=1e-2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_the_order_of_measurements_does_not_matter(seed):
     rng = np.random.default_rng(seed)

@@ -80,6 +80,7 @@ def check_consistent(estimates: HierarchyEstimates) -> None:
         assert close(spine.sum_children(estimates.cells[level], level=level), estimates.cells[level - 1])
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "depth", [2, pytest.param(3, marks=pytest.mark.slow), 4, pytest.param(5, marks=pytest.mark.slow)]
 )
@@ -208,6 +209,7 @@ def test_one_measured_level_is_ordinary_least_squares_unit_by_unit(seed: int) ->
 RUNS, FEWEST, MOST = 1000, 910, 980
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("scale", "is_right"), [(1.0, True), (0.5, False), (2.0, False)])
 @pytest.mark.parametrize("kind", ["plain", pytest.param("everything", marks=pytest.mark.slow)])
 def test_estimates_are_unbiased_and_covered_as_often_as_stated(

@@ -77,6 +77,7 @@ def test_chunks_of_units_have_the_margins_of_all() -> None:
     assert part == pytest.approx(whole[middle], rel=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("laplace", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_an_area_that_is_a_unit_has_its_margin(seed: int, laplace: bool) -> None:

@@ -302,6 +302,7 @@ RANGES = {
 REFUSED = {"one number", "a day", "tiny to huge", "tinier to huge"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sample_cases(RANGES, to=5))
 def test_a_run_is_refused_for_nothing_or_ends_with_a_release(name, tmp_path):
     head, values = RANGES[name]

@@ -383,6 +383,7 @@ def test_a_domain_that_was_not_paid_for_fails(release, tmp_path):
     assert failed(tmp_path / "out") == ["domains"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", ["too little of delta", "too much told", "no part"])
 def test_a_record_that_hides_keys_fails(fault, release, tmp_path):
     record = release.measurements.record

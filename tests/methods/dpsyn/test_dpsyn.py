@@ -233,6 +233,7 @@ def test_a_release_verifies_and_says_what_delta_was_for(tmp_path):
         assert told["delta_parts"] == parts | {part: "1e-6"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("epsilon", "level"), [("0.01", MeasuredTables.NOTHING), *LEVELS.items()])
 def test_the_statement_says_what_was_taken_from_the_public_table(epsilon, level, tmp_path):
     made = run(epsilon, ledger=tmp_path / "l.db")

@@ -84,6 +84,7 @@ ODD = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("method", "odd"), sample_cases([(method, odd) for method in METHODS for odd in ODD], to=20)
 )
@@ -94,6 +95,7 @@ def test_a_paid_run_ends_in_rows(method, odd, tmp_path):
     assert release_from(found, fit(found), rows=20, seed=1).table.num_rows == 20
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", [RULED, TOTALS], ids=["rules", "totals"])
 @pytest.mark.parametrize("method", sample_cases(METHODS, to=2))
 def test_rows_keep_rules_and_totals(method, text, tmp_path):

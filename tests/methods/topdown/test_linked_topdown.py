@@ -235,6 +235,7 @@ counts = [
 """
 
 
+@pytest.mark.slow
 def test_public_totals_of_units_hold_in_their_tables_and_are_not_measured_again() -> None:
     text = placed_schema().to_toml()
     schema = Schema.parse(text + TOTALS)

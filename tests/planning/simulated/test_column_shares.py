@@ -361,6 +361,7 @@ def test_shares_of_columns_that_were_dropped_or_made_coarser_do_not_fit():
     assert set(keep_matching_shares(known, Schema.from_sizes({"a": 5, "b": 4}))) == {"b"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("even", [True, False])
 def test_a_plan_heeds_shares(even):
     """The error of a column goes with its live codes: 0.4 σ/N each; all of 50 or, of one constant, two or three."""

@@ -68,6 +68,7 @@ def upper_quantile(probability):
     return x
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "sigma", ["0.1", "0.15", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "5", "10", "20", "50"]
 )

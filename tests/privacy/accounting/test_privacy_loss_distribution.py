@@ -54,6 +54,7 @@ def _direct_delta(variances: list[float], epsilon: float) -> float:
     return float((masses[above] * -np.expm1(epsilon - losses[above])).sum())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("variances", [[1.0], [0.25], [9.0], [1.0, 4.0], [0.5, 0.5]])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_delta_is_the_direct_sum_over_outcomes(variances: list[float], epsilon: float) -> None:

@@ -211,6 +211,7 @@ def test_a_refused_change_keeps_no_checkpoint(ledger):
     assert ledger.path.read_bytes() == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("every", [1, 2, 7])
 def test_books_from_any_checkpoint_are_those_of_all_rows(tmp_path, monkeypatch, every):
     """Random histories of three accounts, each step by a process that has read nothing before."""

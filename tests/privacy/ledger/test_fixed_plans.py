@@ -295,6 +295,7 @@ def charge_plan(run, *, factor=Fraction(1)):
     return spends
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("neighbours", sample_cases(Neighbours, to=2))
 def test_a_calibrated_plan_needs_all_it_reserved_and_is_within_it(ledger, neighbours):
     """The ledger takes prices above the cap where the distribution is within (ε, δ), and gives nothing back."""

@@ -95,6 +95,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("distribution", LAWS + ONE_SIDED + CHOICES, ids=str)
 @pytest.mark.parametrize(("bits", "depth"), [(3, 5), (6, 2)])
 def test_every_string_is_decided_as_the_law_demands(

@@ -185,6 +185,7 @@ def floors(distribution: Distribution, *, bits: int, guard: int) -> list[int | N
     return [None if floor is None else int(floor) for floor in found]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("bits", sample_cases([6, 20, 64, 130], to=2))
 @pytest.mark.parametrize("distribution", EVERY_LAW, ids=str)
 def test_floors_are_right_or_undecided_however_few_the_guard_bits(

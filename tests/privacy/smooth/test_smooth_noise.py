@@ -105,6 +105,7 @@ PRICED = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("distribution", "s", "t"), sample_cases(PRICED, to=24))
 def test_price_is_the_greatest_density_ratio(distribution, s, t):
     price = float(distribution.price(s=Fraction(s), t=Fraction(t)))
@@ -183,6 +184,7 @@ def passes(noise, *, epsilon):
     return 0.99 * epsilon <= top <= epsilon
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("epsilon", [Fraction("0.8"), Fraction(2), 6 * LN_2])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ours_pass_the_density_ratio_test(epsilon, family):

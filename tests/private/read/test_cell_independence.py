@@ -50,6 +50,7 @@ def strings(cells: list[bytes], kind: pa.DataType) -> pa.Array:
     )
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"3\xc3", b"\x00\xfe"])
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
 @pytest.mark.parametrize(

@@ -146,6 +146,7 @@ def test_standard_input_is_read_as_often_as_needed(monkeypatch: pytest.MonkeyPat
         file_source._copy_standard_input.cache_clear()
 
 
+@pytest.mark.slow
 def test_standard_input_on_the_command_line(tmp_path: Path) -> None:
     """Its name is the schema's, for it has none of its own; and no file is left of it."""
     schema = tmp_path / "schema.toml"

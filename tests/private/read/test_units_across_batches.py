@@ -71,6 +71,7 @@ def parquet(path: Path) -> Path:
 KINDS = {"csv": csv, "parquet": parquet, "frame": lambda _: table()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [1, 3, 60])
 @pytest.mark.parametrize("made", KINDS.values(), ids=KINDS)
 def test_a_unit_has_its_rows_once_in_all_batches(made, rows, tmp_path, monkeypatch):

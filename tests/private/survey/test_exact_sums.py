@@ -239,6 +239,7 @@ SPLITS = [
 SIGNED = CellWeights(by=Marginal(("SEX",)), values=(Fraction(-2), Fraction(1), Fraction(0), Fraction(0)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("splits", SPLITS, ids=str)
 @pytest.mark.parametrize("weights", [None, SIGNED], ids=["plain", "signed"])
 def test_a_split_row_moves_its_cells_no_further_than_a_whole_one(splits, weights):

@@ -65,6 +65,7 @@ def test_likely_errors_are_near_the_true_ones(tmp_path: Path, epsilon: str) -> N
     assert 0.6 * np.mean(true[2]) < np.mean(likely[2]) < 1.35 * np.mean(true[2])
 
 
+@pytest.mark.slow
 def test_more_noise_is_likely_worse(tmp_path: Path) -> None:
     means = []
     for epsilon in ("12", "3", "0.75"):

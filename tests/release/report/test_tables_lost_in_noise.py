@@ -36,6 +36,7 @@ def measured(
     )
 
 
+@pytest.mark.slow
 def test_what_reads_as_lost_was_said_to_be_possible() -> None:
     """Distances of every size, those at the edge of what noise explains included: no lost table is ever denied."""
     rng = np.random.default_rng(3)

@@ -58,6 +58,7 @@ def test_a_wrong_codebook_is_told_at_a_thousand_rows(method: str, tmp_path: Path
     assert named(measured(SEX + AGE, {"sex": ["M", "F"] * 500, **AGES}, folder=tmp_path, method=method)) == []
 
 
+@pytest.mark.slow
 def test_a_wrong_codebook_is_always_told_and_a_right_one_hardly_ever(tmp_path: Path) -> None:
     """Noise redrawn 2,000 times: the share of false alarms stays below 1 %, also at the limit itself.
 

@@ -23,6 +23,7 @@ other = "m"
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("counties", "blocks", "told"),
     [

@@ -44,6 +44,7 @@ def fuzz(source: Path, place: Path, *, seed: int, mutations: int, monkeypatch: p
     assert found >= {0 if source.parent == NEWEST else 4, 2}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "mutations"),
     [

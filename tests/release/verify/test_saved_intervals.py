@@ -52,6 +52,7 @@ def test_the_first_stage_writes_them_too(release: Release, tmp_path: Path) -> No
     assert Measurements.load(tmp_path / "measured").digest == release.measurements.digest
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["estimate", "low", "high"])
 def test_intervals_that_do_not_follow_from_the_counts_fail(
     release: Release, tmp_path: Path, name: str

@@ -73,6 +73,7 @@ def reseal(folder: Path) -> None:
     path.write_text(dump_json(manifest), encoding="utf-8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("table_format", list(TableFormat))
 def test_an_untouched_release_passes_every_check(
     release: Release, tmp_path: Path, table_format: TableFormat
@@ -219,6 +220,7 @@ def test_a_codebook_that_says_something_else_fails(folder: Path) -> None:
     assert failed(folder) == ["codebook"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("table_format", list(TableFormat))
 def test_rows_outside_the_codebook_fail(release: Release, tmp_path: Path, table_format: TableFormat) -> None:
     folder = put(release, tmp_path / "out", table_format)

@@ -153,6 +153,7 @@ SMUGGLED = [
 ]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("kind", "name", "way"), SMUGGLED)
 def test_what_readers_pass_over_fails(
     kind: str, name: str, way: Callable[[Path], None], tmp_path: Path

@@ -94,6 +94,7 @@ FORGED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
 def test_forged_measurements_are_refused(forge, measurements):
     forged = forge(measurements)

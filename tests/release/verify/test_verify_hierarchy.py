@@ -67,6 +67,7 @@ def test_releases_are_verified_in_all_their_parts(folder: Path, microdata: Path)
         assert {"tables", "noisy measurements", "fitted", "redrawn"} <= {c.name for c in verdict.checks}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "column", "change", "check"),
     [

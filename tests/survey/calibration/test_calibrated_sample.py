@@ -109,6 +109,7 @@ def test_rows_where_nobody_can_be_count_in_no_way(way, where, age):
     assert found.estimate == pytest.approx(sum(parts[age]), rel=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", CountMethod)
 @pytest.mark.parametrize("most", [100, 100_000])
 def test_rows_without_a_weight_above_0_count_in_no_way(way, most):

@@ -126,6 +126,7 @@ p = 0.5
     assert count.estimate == pytest.approx(60_000, rel=0.01)
 
 
+@pytest.mark.slow
 def test_noise_of_factors_is_part_of_the_privacy_error() -> None:
     """Estimates of 60 runs move by what is told, never more, and by a third of it at least."""
     table, _ = sample(4_000)
@@ -135,6 +136,7 @@ def test_noise_of_factors_is_part_of_the_privacy_error() -> None:
     assert 1 / 3 < moved[0] / told[0] < 1.1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("adjusted", ["filled", "totals"])
 def test_a_small_group_is_told_the_noise_of_its_own_factor(adjusted: str) -> None:
     """One row of twenty is in the third cell, whose factor is the least sure and moves all of the group."""

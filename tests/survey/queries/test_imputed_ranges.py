@@ -72,6 +72,7 @@ def test_numbers_beyond_the_range_cut_nothing_off():
     assert filling("RATE < 3.05").estimands[0].between == (0, 3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", ["impute", "model"])
 @pytest.mark.parametrize(
     ("that", "between"),

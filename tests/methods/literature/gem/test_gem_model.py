@@ -106,6 +106,7 @@ def ruled():
     return WHOLE * NEVER[RULES.classes["a"].lookup][:, RULES.classes["b"].lookup][:, :, None]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("measured", ["pairs", "columns"])
 def test_no_row_breaks_a_rule_and_little_is_cut_away(measured):
     table = ruled()

@@ -72,6 +72,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("runs", [2, 16], ids=["runs", "codes"])
 @pytest.mark.parametrize("name", ANSWERS)

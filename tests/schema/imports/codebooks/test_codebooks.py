@@ -43,6 +43,7 @@ def fill(text: str, filled: dict[str, str]) -> str:
     return text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", files.FORMATS)
 def test_codebook_to_schema_to_release_with_universes_that_hold(name: str, tmp_path: Path) -> None:
     document = read(tmp_path, name)
