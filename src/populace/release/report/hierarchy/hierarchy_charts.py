@@ -283,7 +283,7 @@ def _draw_intervals(
         description,
         values,
         title=title,
-        height=28 * len(places) + 6,
+        height=32 * len(places) + 6,
         encoding={"y": named_rows(places, lines=2), "tooltip": charts.make_tooltip(titles)},
         layers=[
             {
