@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,24 @@ QUERIES, CONSTRAINTS, TOTAL = "DPQuery", "Constraint", "total_con"
 NEEDED = ("geocode", "query_name", "query_shape", "value")
 # Columns of the files that are no attribute: those of queries, of constraints, and of the folders they lie in.
 OTHERS = (*NEEDED, "variance", "plb", "sign", "State", "County")
+# The attributes of the redistricting data with their codes in order; every mixture of races is a code.
+RACES = ("white", "black", "AIAN", "Asian", "NHPI", "other")
+LABELS = {
+    "hhgq": (
+        "household",
+        "correctional facility for adults",
+        "juvenile facility",
+        "nursing facility",
+        "other institutional facility",
+        "student housing",
+        "military quarters",
+        "other noninstitutional facility",
+    ),
+    "votingage": ("under 18", "18 and over"),
+    "hispanic": ("not Hispanic", "Hispanic"),
+    "cenrace": tuple(" and ".join(each) for count in range(1, 7) for each in combinations(RACES, count)),
+    "h1": ("vacant", "occupied"),
+}
 # The 95 % margin of error of a sum of many noises, in standard deviations.
 NORMAL_DEVIATIONS = 1.96
 # A block's geocode ends in state, county, tract, block group and block; its public id leaves out the group.
@@ -60,10 +79,10 @@ class CensusMeasurements:
         return estimate_hierarchy(self.plan, self.noisy, totals=self.totals)
 
     def area(self, units: Any) -> AreaTable:
-        """Return the estimates of any set of units, by the columns that were read; codes are numbered from 0."""
+        """Return the estimates of any set of units, by the columns that were read."""
         members = find_members(units, self.geography)
         found = self.estimates.area(members, clique=self.plan.columns)
-        labels = {name: [str(code) for code in range(size)] for name, size in self.plan.domain.items()}
+        labels = {name: label_codes(name, size) for name, size in self.plan.domain.items()}
         return make_area_table(
             found,
             NORMAL_DEVIATIONS * found.standard_deviation,
@@ -72,6 +91,16 @@ class CensusMeasurements:
             labels=labels,
             kept=np.arange(self.plan.cells),
         )
+
+
+def label_codes(attribute: str, size: int) -> list[str]:
+    """Return what the codes of an attribute mean; of those that are not of the redistricting data, their numbers.
+
+    >>> label_codes("votingage", 2), label_codes("cenrace", 63)[5:8], label_codes("relgq", 2)
+    (['under 18', '18 and over'], ['other', 'white and black', 'white and AIAN'], ['0', '1'])
+    """
+    known = LABELS.get(attribute, ())
+    return list(known) if len(known) == size else [str(code) for code in range(size)]
 
 
 def has_census_files(folder: Path) -> bool:
