@@ -172,11 +172,11 @@ def test_a_method_without_pairs_is_not_said_to_find_none_worth_it(
 
 
 @pytest.mark.slow
-def test_a_huge_epsilon_is_noted(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_protection_is_said_first(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(workspace, epsilon="50")) == 0
-    assert "epsilon 50 promises little" in capsys.readouterr().err
+    assert capsys.readouterr().out.splitlines()[2].startswith("Protection: very weak. A membership test")
     assert main(words(workspace)) == 0
-    assert "promises little" not in capsys.readouterr().err
+    assert capsys.readouterr().out.splitlines()[2].startswith("Protection: strong. A membership test")
 
 
 @pytest.mark.slow

@@ -67,6 +67,14 @@ def test_pairs_and_triples_come_in_the_order_of_the_domain() -> None:
     ]
     assert set(Workload.triples(DOMAIN).weights.values()) == {1}
     assert Workload.default(DOMAIN) == Workload.triples(DOMAIN)
+
+
+def test_pairs_with_a_key_weigh_more_where_nobody_names_a_workload() -> None:
+    schema = Schema.from_sizes({"a": 2, "b": 3, "c": 4})
+    keyed = schema.replace_columns({"b": replace(schema.columns["b"], key=True)})
+    weights = {clique: int(weight) for clique, weight in Workload.choose_default(keyed).weights.items()}
+    assert weights == {("a", "b"): 4, ("a", "c"): 1, ("b", "c"): 4, ("a", "b", "c"): 1}
+    assert set(Workload.choose_default(schema).weights.values()) == {1}
     assert not Workload.pairs(Domain({"a": 2})).weights
 
 

@@ -13,7 +13,6 @@ from populace.methods.workload import Workload
 from populace.planning.plan import plan
 from populace.planning.reduced_schema import (
     describe_coarsening,
-    map_variables_to_columns,
     reduce_schema,
     restrict_workload,
 )
@@ -219,4 +218,4 @@ class TestSmaller:
         asked = Workload(weights={clique: Fraction(weight) for clique, weight in cliques.items()})
         part = close_domains(reduce_schema(WAGES, coarse={"wage": 8}, drop=["town"]))
         assert dict(restrict_workload(asked, whole=whole, part=part).weights) == {("wage", "age"): 2}
-        assert set(map_variables_to_columns(whole).values()) == {"wage", "age", "town", "grown"}
+        assert set(whole.layout.owners.values()) == {"wage", "age", "town", "grown"}

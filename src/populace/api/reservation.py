@@ -20,7 +20,7 @@ from populace.schema.schema import Schema
 from populace.schema.writer import canonical_json, column_to_table
 
 # Keys of a column that say nothing about its codes.
-COLUMN_WORDS = ("label", "description", "labels", "origin")
+COLUMN_WORDS = ("label", "description", "labels", "origin", "key")
 
 
 def reserve(

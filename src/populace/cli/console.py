@@ -32,6 +32,17 @@ def say(text: str) -> None:
         _print(text, sys.stderr)
 
 
+def is_interactive() -> bool:
+    """Say whether somebody can be asked: both what is said and what is answered go through a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def confirm(question: str) -> bool:
+    """Ask on the terminal, and return whether the answer was yes; no answer is a no."""
+    say(f"{question} [y/N]")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
 def emit(text: str) -> None:
     """Write a result to stdout. A reader that left early, such as `head`, is no error."""
     try:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from populace.cli import options
 from populace.cli.command import command
 from populace.cli.console import emit_result, progress
-from populace.cli.notes import note_account, note_before_run
+from populace.cli.notes import check_rows, note_account, note_before_run
 
 if TYPE_CHECKING:
     from populace.api.request import RunRequest
 
 
-@command(options.RUN_REQUEST, options.OUT, options.JSON)
-def measure(request: RunRequest, out: Path, json: bool) -> None:
+@command(options.RUN_REQUEST, options.OUT, options.POPULATION, options.YES, options.JSON)
+def measure(request: RunRequest, out: Path, population: int | None, yes: bool, json: bool) -> None:
     """Take noisy counts of a private table, charged to its privacy budget.
 
     The first of three stages, and the only one that costs budget. What it writes may be published. The next two, fit
@@ -31,6 +31,7 @@ def measure(request: RunRequest, out: Path, json: bool) -> None:
 
     with note_account(request):
         note_before_run(request)
+        check_rows(request, population=population, yes=yes)
         with progress() as moved:
             publish_measurements(request, out, progress=moved)
     emit_result({"measurements": str(out)}, json=json)

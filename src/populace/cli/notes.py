@@ -8,13 +8,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from populace.cli.console import say
+from populace.cli.console import confirm, is_interactive, progress, say
+from populace.core.errors import UsageError
 
 if TYPE_CHECKING:
     from populace.api.request import RunRequest
     from populace.release.bundle import Release
 
-WEAK_EPSILON, WEAK_DELTA = Fraction(10), Fraction("1e-5")
+WEAK_DELTA = Fraction("1e-5")
 MAX_NAMED = 5
 
 
@@ -71,8 +72,9 @@ def note_before_run(request: RunRequest) -> None:
     """Note on stderr, before anything is spent, what the guarantee lacks and what the request leaves out."""
     from populace.methods.method import WorkloadUse
 
-    note_weak_guarantee(request.epsilon, request.delta)
     method = request.synthesizer
+    delta = method.usable_delta(request.delta, epsilon=request.epsilon, unit=request.schema.unit)
+    note_weak_guarantee(request.epsilon, delta)
     if request.workload is not None and method.workload is WorkloadUse.NONE:
         say(
             f"note: the method {method.name!r} does not use a workload; --workload changes nothing (hint: use "
@@ -82,16 +84,49 @@ def note_before_run(request: RunRequest) -> None:
         say(f"note: {note}")
 
 
+def check_rows(request: RunRequest, *, population: int | None, yes: bool) -> None:
+    """Say what will be measured, and whether there are enough rows as far as anybody may know; ask where there are not.
+
+    Nothing was spent yet. In scripts, where nobody can be asked, the warning is all.
+    """
+    from populace.planning.judge_rows import describe_questions, judge_rows
+
+    say(describe_questions(request))
+    with progress() as moved:
+        found = judge_rows(request, population=population, progress=moved)
+    if found is None or not found.too_few:
+        return
+    say(
+        f"WARNING: {found.text}.\n"
+        "hint: `populace plan` says which columns to coarsen or drop, and which epsilon would do"
+    )
+    if is_interactive() and not yes and not confirm("Spend the budget all the same?"):
+        raise UsageError("nothing was measured and nothing was spent.", hint="--yes goes on without asking")
+
+
 def note_weak_guarantee(epsilon: Fraction, delta: Fraction) -> None:
     """Note on stderr where the numbers asked for promise little."""
+    from populace.release.statement.membership_power import (
+        Protection,
+        bound_planned_power,
+        describe_protection,
+        round_power,
+    )
+
+    power = round_power(bound_planned_power(epsilon, delta))
+    if Protection.of(power) in (Protection.WEAK, Protection.VERY_WEAK):
+        text = describe_protection(power).removesuffix(".")
+        say(
+            f"note: {text[0].lower()}{text[1:]} (hint: fewer columns and coarser domains give accuracy at a smaller "
+            "epsilon; `populace plan` says how much)"
+        )
+    note_large_delta(delta)
+
+
+def note_large_delta(delta: Fraction) -> None:
+    """Note on stderr that the guarantee fails too often."""
     from populace.core.number_format import format_exact
 
-    if epsilon > WEAK_EPSILON:
-        shown = format_exact(epsilon)
-        say(
-            f"note: epsilon {shown} promises little: one person may change the odds of a result by a factor "
-            f"of e^{shown} (hint: ask for 10 or less; fewer columns and coarser domains give accuracy too)"
-        )
     if delta > WEAK_DELTA:
         say(
             f"note: delta {format_exact(delta)} is the chance that the promise fails entirely (hint: keep it far below "
@@ -115,6 +150,7 @@ def note_release(release: Release) -> None:
     note_broken_rules(release)
     if release.measurements.schema.geography is None:
         note_lost_in_noise(release)
+        note_unpaired_columns(release)
     else:
         note_unfit_spine(release)
 
@@ -153,6 +189,15 @@ def note_capped_rows(release: Release) -> None:
             f"note: the noisy count asks for more rows than there is memory for; {total['rows']} were drawn (hint: so "
             "large a count is mostly noise; declare max_rows, give --rows, or ask with a larger epsilon)"
         )
+
+
+def note_unpaired_columns(release: Release) -> None:
+    """Note on stderr which columns no measured pair holds, and what would favour them in another run."""
+    from populace.release.statement.unpaired_columns import find_unpaired_columns
+
+    found = find_unpaired_columns(release.measurements, method=release.statement["method"])
+    if found is not None:
+        say(f"note: {found.text}")
 
 
 def note_lost_in_noise(release: Release) -> None:

@@ -130,6 +130,18 @@ CHECK_RULES = Option(
     "--check-rules",
     "Count the rows that break each universe and structural zero, with noise, for a twentieth of the budget.",
 )
+POPULATION = Option(
+    "--population N",
+    "About how many rows there are, as a public figure or a guess has it, never a count. What the run can give is "
+    "then judged as `plan` does, before anything is spent; so it is with max_rows or public totals in the schema. "
+    "Where nothing about their number is public, too few rows show only in the release.",
+    whole,
+)
+YES = Option(
+    "--yes",
+    "Do not ask where there are too few rows. On a terminal the run asks then; in scripts (stdin or stderr is no "
+    "terminal) it warns and goes on.",
+)
 ROWS = Option("--rows N", "How many synthetic rows.", whole, shown="the noisy number of rows")
 WHERE = Option(
     "--where EXPR",

@@ -10,17 +10,16 @@ from typing import Any
 from populace.cli import options
 from populace.cli.command import Bundle, Option, command
 from populace.cli.console import emit, emit_json, progress, say
-from populace.cli.notes import note_weak_guarantee
+from populace.cli.notes import note_large_delta
 from populace.core.errors import UsageError
 
 # A population of more rows than there are people is hardly meant.
 MAX_PLAUSIBLE_ROWS = 10**10
 
 
-POPULATION = Option(
-    "--population N",
-    "About how many rows there are. It must be public: a published figure or a guess, not a count.",
-    options.whole,
+POPULATION = replace(
+    options.POPULATION,
+    help="About how many rows there are. It must be public: a published figure or a guess, not a count.",
     required=True,
 )
 EPSILON = replace(options.EPSILON, help=f"{options.EPSILON.help} Or give --target-error.", required=False)
@@ -73,7 +72,7 @@ def plan(request: Mapping[str, Any], public: Path | None, out: Path | None, json
     from populace.planning.level_plan_text import format_level_plan
     from populace.planning.plan import plan as make_plan
     from populace.planning.plan_text import format_plan
-    from populace.privacy.accounting.budget import parse_delta, parse_epsilon
+    from populace.privacy.accounting.budget import parse_delta
 
     if out is not None:
         from populace.release.folder.destination import check_destination
@@ -87,8 +86,7 @@ def plan(request: Mapping[str, Any], public: Path | None, out: Path | None, json
             "no plan can predict what a public table saves: that depends on how like the private table it is.",
             hint="leave --public out, which plans for a run without it; --like simulates runs on a public table",
         )
-    if epsilon is not None:
-        note_weak_guarantee(parse_epsilon(epsilon), parse_delta(request["delta"]))
+    note_large_delta(parse_delta(request["delta"]))
     if population > MAX_PLAUSIBLE_ROWS:
         say(f"{population:,}"[:60] + " rows are more than there are people: is the population right?")
     for path in (request["shares"], request["like"]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from populace.cli import options
 from populace.cli.command import command
 from populace.cli.console import emit_result, progress
-from populace.cli.notes import note_account, note_before_run, note_release
+from populace.cli.notes import check_rows, note_account, note_before_run, note_release
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     options.RUN_REQUEST,
     options.OUT,
     options.ROW_REQUEST,
+    options.POPULATION,
+    options.YES,
     options.FORMAT,
     options.NO_REPORT,
     options.JSON,
@@ -26,6 +28,8 @@ def synth(
     request: RunRequest,
     drawn: RowRequest,
     out: Path,
+    population: int | None,
+    yes: bool,
     table_format: str | None,
     no_report: bool,
     json: bool,
@@ -44,6 +48,7 @@ def synth(
 
     with note_account(request):
         note_before_run(request)
+        check_rows(request, population=population, yes=yes)
         with progress() as moved:
             release = publish_release(
                 request, drawn, out, table_format=table_format, report=not no_report, progress=moved

@@ -1,4 +1,4 @@
-"""All pairs and small triples of some columns, each of weight 1, listed only when somebody looks at them."""
+"""All pairs and small triples of some columns, with the weights of key columns, listed only when somebody looks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import sys
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, islice
@@ -17,11 +17,13 @@ import numpy.typing as npt
 from populace.core.marginals import Clique, Domain
 
 _ONE = Fraction(1)
+# What a pair with a key column weighs beside one without.
+KEY_WEIGHT = Fraction(4)
 _Sizes = npt.NDArray[np.int64]
 
 
 class AllMarginals(Mapping[Clique, Fraction]):
-    """All pairs of the columns of a domain, and the triples of at most so many cells, each of weight 1.
+    """All pairs of the columns of a domain and its triples of at most so many cells: of weight 1, pairs with a key 4.
 
     A wide table has millions of pairs, and most methods never look at them: how many there are is known without a
     list of them.
@@ -31,8 +33,11 @@ class AllMarginals(Mapping[Clique, Fraction]):
     (4, [('a', 'b'), ('a', 'c'), ('b', 'c'), ('a', 'b', 'c')])
     """
 
-    def __init__(self, domain: Domain, *, cells: int = 0, most: int = sys.maxsize) -> None:
+    def __init__(
+        self, domain: Domain, *, cells: int = 0, most: int = sys.maxsize, keys: Collection[str] = ()
+    ) -> None:
         self.domain = domain
+        self._keys = frozenset(keys)
         self._triples = SmallTriples(list(domain), domain=domain, cells=cells, most=most)
 
     def __len__(self) -> int:
@@ -49,7 +54,11 @@ class AllMarginals(Mapping[Clique, Fraction]):
 
     @cached_property
     def _weights(self) -> dict[Clique, Fraction]:
-        return dict.fromkeys([*combinations(self.domain, 2), *self._triples], _ONE)
+        weights = dict.fromkeys([*combinations(self.domain, 2), *self._triples], _ONE)
+        # A pair matters as much as the heaviest marginal that holds it: triples with a key would lift all pairs.
+        for pair in combinations(self.domain, 2) if self._keys else ():
+            weights[pair] = _ONE if self._keys.isdisjoint(pair) else KEY_WEIGHT
+        return weights
 
 
 class SmallTriples:

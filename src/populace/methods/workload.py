@@ -90,9 +90,12 @@ class Workload:
 
     @classmethod
     def choose_default(cls, schema: Schema) -> Workload:
-        """Return what is wanted of linked tables where nobody says; of a single table it is the default."""
+        """Return what is wanted where nobody says: of a single table pairs and triples, pairs with keys above all."""
         if schema.linked is None or schema.geography is not None:
-            return cls.default(schema.domain)
+            keys = [name for name, column in schema.columns.items() if column.key]
+            found = {part for name in keys for part in _variables_behind(name, schema=schema)}
+            every = AllMarginals(schema.domain, cells=MAX_TRIPLE_CELLS, most=MAX_TRIPLES, keys=found)
+            return cls(weights=every, name="triples")
         return cls(weights=linked_weights(schema, schema.linked)).for_schema(schema)
 
     @classmethod

@@ -36,6 +36,7 @@ from populace.planning.level_cost import ASSUMED_MEMBERS, COST
 from populace.planning.simulated.simulated_run import RunTerms
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.release.report.hierarchy.hierarchy_report import make_plural
+from populace.release.statement.membership_power import Protection
 from populace.release.statement.statement import round_to_float
 from populace.release.streamed_table import can_stream
 from populace.sampling.row_blocks import MAX_BLOCK_ROWS
@@ -150,6 +151,7 @@ class GeographyPlan:
     population: int
     epsilon: Fraction
     delta: Fraction
+    membership_power: float
     method: str
     workload: str
     questions: tuple[PlannedQuestion, ...]
@@ -168,6 +170,7 @@ class GeographyPlan:
             population=population,
             epsilon=terms.epsilon,
             delta=terms.delta,
+            membership_power=terms.membership_power,
             method=terms.method.name,
             workload=terms.workload.label,
             questions=terms.method.plan_questions(terms.schema, terms.workload, terms.budget),
@@ -347,6 +350,8 @@ class GeographyPlan:
             "population": self.population,
             "epsilon": round_to_float(self.epsilon),
             "delta": round_to_float(self.delta),
+            "membership_power": self.membership_power,
+            "protection": Protection.of(self.membership_power).value,
             "method": self.method,
             "workload": self.workload,
             "spent": 0,

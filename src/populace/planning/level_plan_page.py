@@ -12,6 +12,7 @@ from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_char
 from populace.release.report.render import load_templates
 from populace.release.report.vega_scripts import draw_for_page
 from populace.release.statement.cost import BudgetStage
+from populace.release.statement.membership_power import describe_protection
 
 TICK_EXPR = "format(datum.value, datum.value < 1 ? '~g' : '~s')"
 
@@ -28,7 +29,10 @@ def render_level_plan(plan: GeographyPlan) -> str:
         .get_template("level_plan.html")
         .render(
             plan=plan,
-            verdicts=[describe_level(level, plan) for level in plan.levels],
+            verdicts=[
+                describe_protection(plan.membership_power),
+                *(describe_level(level, plan) for level in plan.levels),
+            ],
             more=[*summary.summarize_level_target(plan), *summary.summarize_cells(plan)],
             assumptions=summary.summarize_margins(plan),
             count=format_count,

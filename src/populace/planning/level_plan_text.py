@@ -13,6 +13,7 @@ from populace.planning.level_plan import (
     format_count,
 )
 from populace.planning.plan_text import draw_bar, summarize_epsilon, wrap_lines
+from populace.release.statement.membership_power import describe_protection
 
 # Tables of a level that are shown one by one; --json has all.
 MAX_TABLES = 6
@@ -23,6 +24,7 @@ def format_level_plan(plan: GeographyPlan) -> Iterator[str]:
     budget = f"ε = {format_exact(plan.epsilon)}, δ = {format_exact(plan.delta)}"
     yield f"Plan: about {plan.population:,} {plan.plural}, {len(plan.levels)} levels, {budget}, method {plan.method}"
     yield "Nothing private was read and nothing was spent."
+    yield describe_protection(plan.membership_power)
     yield ""
     yield "Verdict, by level"
     for level in plan.levels:

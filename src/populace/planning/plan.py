@@ -27,7 +27,6 @@ from populace.planning.level_plan import GeographyPlan
 from populace.planning.prediction_range import PredictionRange
 from populace.planning.reduced_schema import (
     describe_coarsening,
-    map_variables_to_columns,
     reduce_schema,
     restrict_workload,
 )
@@ -41,6 +40,7 @@ from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilo
 from populace.private.public_table import check_not_private
 from populace.private.read.rows_to_codes import check_header, open_source
 from populace.private.rule_table import rule_schema
+from populace.release.statement.membership_power import Protection
 from populace.release.statement.statement import round_to_float
 from populace.schema.columns.unknown_columns import UnknownValues
 from populace.schema.schema import Schema
@@ -79,6 +79,7 @@ class Plan:
     population: int
     epsilon: Fraction
     delta: Fraction
+    membership_power: float
     method: str
     workload: str
     columns: PredictionRange
@@ -122,6 +123,8 @@ class Plan:
             "population": self.population,
             "epsilon": round_to_float(self.epsilon),
             "delta": round_to_float(self.delta),
+            "membership_power": self.membership_power,
+            "protection": Protection.of(self.membership_power).value,
             "method": self.method,
             "workload": self.workload,
             "spent": 0,
@@ -247,7 +250,7 @@ def plan(
     if outcome.verdict is not Verdict.ENOUGH:
         # The error of a column that is split is the larger of its parts'.
         errors: dict[str, float] = {}
-        for variable, name in map_variables_to_columns(closed).items():
+        for variable, name in closed.layout.owners.items():
             errors[name] = max(errors.get(name, 0.0), by_column[variable].mean)
         sizes = {name: closed.columns[name].size for name in errors}
         # Nobody can make a column coarser whose values nobody knows.
@@ -260,6 +263,7 @@ def plan(
         population=population,
         epsilon=spent,
         delta=asked.delta,
+        membership_power=asked.membership_power,
         method=chosen.name,
         workload=own_workload.label,
         columns=found.columns,

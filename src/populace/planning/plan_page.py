@@ -16,6 +16,7 @@ from populace.release.report.charts import ACCENT, BAR, CONFIG, INK, budget_char
 from populace.release.report.render import load_templates
 from populace.release.report.vega_scripts import draw_for_page
 from populace.release.statement.cost import BudgetStage
+from populace.release.statement.membership_power import describe_protection
 
 MAX_COLUMNS_SHOWN = 40
 # Pairs in the tables of the page, of the smallest and of the largest errors; and points in the picture.
@@ -47,7 +48,7 @@ def render_plan(plan: Plan) -> str:
         .get_template("plan.html")
         .render(
             plan=plan,
-            verdict=summary.summarize_verdict(plan),
+            verdict=[describe_protection(plan.membership_power), *summary.summarize_verdict(plan)],
             columns_range=summary.format_range(plan.columns),
             pairs_range=summary.format_range(plan.pairs) if plan.pairs else "",
             pairs_measured=summary.describe_pairs(plan),

@@ -13,6 +13,7 @@ from populace.planning.prediction_range import PredictionRange
 from populace.planning.simulated.pair_errors import PairError
 from populace.planning.simulated.simulated_run import SIMULATION
 from populace.planning.verdict import VERDICT, Verdict
+from populace.release.statement.membership_power import describe_protection
 
 BAR_WIDTH, LINE_WIDTH = 24, 100
 MAX_COLUMNS = 20
@@ -32,6 +33,7 @@ def format_plan(plan: Plan) -> Iterator[str]:
     budget = f"ε = {format_exact(plan.epsilon)}, δ = {format_exact(plan.delta)}"
     yield f"Plan: about {plan.population:,} rows, {columns}, {budget}, method {plan.method}"
     yield "Nothing private was read and nothing was spent."
+    yield describe_protection(plan.membership_power)
     yield ""
     verdict, *advice = summarize_verdict(plan)
     yield verdict

@@ -35,21 +35,6 @@ DATETIME_WIDTHS = {
 }
 
 
-def map_variables_to_columns(schema: Schema) -> dict[str, str]:
-    """Return for every variable the column of the schema that it is, or is a part of.
-
-    >>> wage = IntegerColumn(name="wage", min=0, max=4999, split=100)
-    >>> map_variables_to_columns(Schema(columns={"wage": wage}))
-    {'wage // 100': 'wage', 'wage % 100': 'wage'}
-    """
-    return {
-        part.name: name
-        for name, column in schema.columns.items()
-        if name not in schema.layout.functions
-        for part in column.variables
-    }
-
-
 def reduce_schema(schema: Schema, *, coarse: Mapping[str, int], drop: Collection[str]) -> Schema:
     """Return a schema without some columns and with others of so many codes, whose domains are then declared.
 
@@ -57,9 +42,7 @@ def reduce_schema(schema: Schema, *, coarse: Mapping[str, int], drop: Collection
     """
     if not coarse and not drop:
         return schema
-    same = {
-        name for name in map_variables_to_columns(schema).values() if name not in coarse and name not in drop
-    }
+    same = {name for name in schema.layout.owners.values() if name not in coarse and name not in drop}
     for name, function in schema.layout.functions.items():
         if same.issuperset(function.sources):
             same.add(name)
@@ -98,7 +81,7 @@ def restrict_workload(workload: Workload, *, whole: Schema, part: Schema) -> Wor
     """
     if workload.name is not None:
         return resolve_workload(workload.name)(part)
-    owner = map_variables_to_columns(whole)
+    owner = whole.layout.owners
     weights: dict[Clique, Fraction] = {}
     for clique, weight in workload.weights.items():
         left = tuple(dict.fromkeys(name if name in part.domain else owner[name] for name in clique))

@@ -54,7 +54,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("float", "double", "decimal"), "numeric"),
     **dict.fromkeys(("str", "string", "text", "bool", "boolean", "factor"), "categorical"),
 }
-_SHARED = ("kind", "label", "description", "type", "missing", "other", "labels", "origin")
+_SHARED = ("kind", "label", "description", "key", "type", "missing", "other", "labels", "origin")
 _RELATED = ("universe", "outside", "function_of", "parent", "map")
 _LISTED = (*_SHARED, "values", *_RELATED)
 _BINNED = (*_SHARED, "min", "max", "width", "edges", "bins", "beyond", "top", "bottom", "decimals", "inside")
@@ -68,7 +68,7 @@ _KEYS = {
 
 
 # What is said of a column before anybody says which values it has.
-_DRAFTED = {"label", "description", "universe", "outside", "other", "missing", "labels"}
+_DRAFTED = {"label", "description", "key", "universe", "outside", "other", "missing", "labels"}
 
 
 def is_draft(keys: object) -> bool:
@@ -106,6 +106,7 @@ def read_column(name: str, table: TomlTable, *, folder: Path | None = None, lear
         "map": read_map(table, sources=len(function_of) or 1, folder=folder),
         "label": table.text("label") or "",
         "description": table.text("description") or "",
+        "key": table.boolean("key"),
         "type": None if (named := table.text("type")) is None else parse_value_type(named, place=table.place),
     }
     if issubclass(kind, CategoricalColumn):

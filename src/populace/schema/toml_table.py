@@ -105,6 +105,15 @@ class TomlTable:
         """Return the list of whole numbers under a key."""
         return tuple(self._as_integer(key, value) for value in self.numbers(key))
 
+    def boolean(self, key: str) -> bool:
+        """Return the truth value under a key; false where the key is absent."""
+        value = self.items.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(
+                f": {key} holds {_short(value)}.", hint=f"write {key} = true, without quotes, or leave it out"
+            )
+        return value
+
     def choice(self, key: str, *, default: _E) -> _E:
         """Return the member of an enumeration that a key names."""
         value = self.items.get(key, default.value)

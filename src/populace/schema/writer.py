@@ -17,7 +17,7 @@ from populace.schema.exact_numbers import format_decimal
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 TomlList = list[str] | list[int] | list[Fraction] | list[list[str]] | list[list[int]]
-TomlValue = str | int | Fraction | TomlList | dict[str, str] | dict[str, "int | Fraction | TomlList"]
+TomlValue = str | bool | int | Fraction | TomlList | dict[str, str] | dict[str, "int | Fraction | TomlList"]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -38,6 +38,7 @@ def column_to_table(column: Column) -> dict[str, TomlValue]:
     table |= {
         "label": column.label or None,
         "description": column.description or None,
+        "key": column.key or None,
         "type": None if column.type is None else str(column.type),
         "missing": list(column.missing) or None,
         "other": column.other,

@@ -259,8 +259,8 @@ def test_noise_stays_within_its_reach_19_times_of_20(mechanism: Noise) -> None:
     [
         ("1", "1e-9", "nearly the same probability", 0),
         ("10", "1e-9", "clearly different probability", 1),
-        ("30", "1e-9", "hardly a protection", 1),
-        ("5", "0", "hardly a protection", 1),
+        ("30", "1e-9", "protection is very weak", 1),
+        ("5", "0", "protection is very weak", 1),
         ("1", "1e-4", "With probability 0.0001 there is no guarantee", 1),
         ("30", "1e-2", "With probability 0.01 there is no guarantee", 2),
     ],

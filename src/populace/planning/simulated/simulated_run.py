@@ -26,6 +26,7 @@ from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.privacy_loss import Currency
 from populace.release.report.bootstrap_error import add_simulated_noise
 from populace.release.report.comparison import GAUSSIAN, LAPLACE
+from populace.release.statement.membership_power import bound_planned_power, round_power
 from populace.schema.columns.column import Column
 from populace.schema.columns.date_columns import TemporalColumn
 from populace.schema.columns.unknown_columns import UnknownBins, UnknownValues
@@ -103,6 +104,11 @@ class RunTerms:
             delta=delta,
             rule_share=rule_share,
         )
+
+    @property
+    def membership_power(self) -> float:
+        """The largest power of a membership test that the guarantee leaves, as a statement gives it."""
+        return round_power(bound_planned_power(self.epsilon, self.delta, keys=self.budget.keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
-from populace.core.number_format import format_exact, format_percent
+from populace.core.number_format import format_exact, format_percent, format_percent_bound
 from populace.core.spine import ROOT
 from populace.privacy.accounting.mechanisms import PartitionSelection
 from populace.privacy.accounting.spend_record import SpendRecord
@@ -46,11 +46,11 @@ from populace.release.statement.linked_statement import (
     list_rules,
 )
 from populace.release.statement.membership_power import (
-    MIN_UNPROTECTED_POWER,
-    MIN_WEAK_POWER,
+    Protection,
     add_guarantees,
     bound_membership_power,
     describe_membership_test,
+    round_power,
 )
 from populace.schema.columns.column import Origin
 from populace.schema.hints import quote_in_text
@@ -184,8 +184,7 @@ def compute_statement(
     epsilon, delta = record.guarantee
     earlier = [each.record for each in answers.earlier]
     together = add_guarantees([record, *earlier])
-    # Rounded up: the statement may say that more can be found than can, never less.
-    found = min(math.ceil(1000 * bound_membership_power(record, earlier=earlier)) / 1000, 1.0)
+    found = round_power(bound_membership_power(record, earlier=earlier))
     statement = Statement(
         format=f"populace statement {form}",
         stamp=REHEARSAL_STAMP if record.rehearsal else None,
@@ -288,6 +287,14 @@ def round_to_float(value: Fraction, *, up: bool = True) -> float:
     return number
 
 
+_LIKELY = {
+    Protection.STRONG: "The results would have had nearly the same probability",
+    Protection.MODERATE: "The results would have had nearly the same probability",
+    Protection.WEAK: "The protection is weak: the results would have had a clearly different probability",
+    Protection.VERY_WEAK: "The protection is very weak: the results could have had a very different probability",
+}
+
+
 def describe_guarantee(statement: Statement) -> str:
     """Return the guarantee in one sentence, in terms as strong as it deserves and no stronger."""
     epsilon, delta = statement["epsilon_exact"], statement["delta_exact"]
@@ -304,13 +311,7 @@ def describe_guarantee(statement: Statement) -> str:
     else:
         within = statement.get("within", ROOT)
         change = f"had {unit} been replaced by another{'' if within == ROOT else f' in the same {within}'}"
-    if statement["found"] >= MIN_UNPROTECTED_POWER:
-        likely = "This is hardly a protection: the results could have been very different"
-    elif statement["found"] >= MIN_WEAK_POWER:
-        likely = "The protection is weak: the results would have had a clearly different probability"
-    else:
-        likely = "The results would have had nearly the same probability"
-    sentence = f"{likely} {change} ({guarantee})."
+    sentence = f"{_LIKELY[Protection.of(statement['found'])]} {change} ({guarantee})."
     if Fraction(delta) > MAX_USUAL_DELTA:
         sentence = (
             f"With probability {delta} there is no guarantee; otherwise {sentence[0].lower()}{sentence[1:]}"
@@ -351,12 +352,13 @@ def _delta_parts(record: RunRecord) -> DeltaParts:
 def _list_warnings(delta: Fraction, *, found: float, rows: int, schema: Schema) -> list[str]:
     """Return what a reader must not overlook, by thresholds that are the same for all data."""
     lines = []
-    if found >= MIN_UNPROTECTED_POWER:
+    protection = Protection.of(found)
+    if protection in (Protection.WEAK, Protection.VERY_WEAK):
+        access = " Access to these files should be controlled." if protection is Protection.VERY_WEAK else ""
         lines.append(
-            "ε is so large that this is hardly a protection. Handle these files almost like the data themselves."
+            f"ε is large: the protection is {protection.value}. A membership test may have a power of up to "
+            f"{format_percent_bound(found)}.{access}"
         )
-    elif found >= MIN_WEAK_POWER:
-        lines.append("ε is large: the protection is weak.")
     if delta > MAX_USUAL_DELTA or delta * rows * 10 > 1:
         lines.append(
             f"δ = {format_exact(delta)} is large: with this probability there is no guarantee. It should be far below "

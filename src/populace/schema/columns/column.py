@@ -70,6 +70,8 @@ class Column(ABC):
     """What the column is, in a few words, for reports and codebooks."""
     description: str = ""
     """More about it, such as the question that was asked."""
+    key: bool = False
+    """Whether others are tabulated by it: without a workload, its pairs matter more than others."""
     specials: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """The texts of the codes after the domain; the empty text is an empty cell."""
     other_code: int = field(init=False, repr=False, compare=False)

@@ -61,6 +61,12 @@ class ColumnLayout:
                 )
             self.variables[part.name] = part
 
+    @property
+    def owners(self) -> dict[str, str]:
+        """For every variable of columns that are read, the column that it is, or is a part of."""
+        read = (name for name in self.columns if name not in self.functions)
+        return {part.name: name for name in read for part in self.columns[name].variables}
+
     def view(self, name: str) -> RecodeTable:
         """Return a column as a table over the variables that it is made of."""
         if name not in self._views:
