@@ -29,7 +29,7 @@ POOL_SIZES = (2**14, 2**18)
 WHOLE_TOLERANCE = 1e-5
 # How often rows are gone through; those of linked tables, of which a tree holds few pairs; and where nothing but moves
 # brings columns together.
-SWEEPS, LINKED_SWEEPS, GRADUAL_SWEEPS = 2, 6, 20
+SWEEPS, LINKED_SWEEPS, GRADUAL_SWEEPS = 2, 6, 40
 
 
 def draw_rows(
@@ -162,6 +162,7 @@ def _fit_rows(
         rules=grouped_rules,
         fixed=fixed,
         sweeps=GRADUAL_SWEEPS if model.gradual else sweeps,
+        gradual=model.gradual,
         rng=rng,
     )
     swap_members(

@@ -35,12 +35,15 @@ def fit_rows(
     rules: Rules = NO_RULES,
     fixed: Collection[str] = (),
     sweeps: int = 2,
+    gradual: bool = False,
 ) -> None:
     """Give cells of rows other codes, in place, so that the tables of the rows come nearer to the targets.
 
     Targets are expected counts over one, two or three columns of `domain`, scaled to the number of rows. No move breaks
     a rule, and `fixed` columns stay as they are. Sweeps go over pieces of the rows, both in random order: the first
     looks at cells that leave their code at a gain, later ones also at those that leave it cheaply.
+    Rows that start far away come nearer in a `gradual` way: the cost of a deficit is quadratic for all of them in the
+    first sweep, and straight from fewer rows on in each later one.
 
     >>> codes = {"a": np.array([0, 0, 1, 1], np.uint8), "b": np.array([0, 1, 0, 1], np.uint8)}
     >>> targets = {("a", "b"): np.array([[2.0, 0.0], [0.0, 2.0]])}
@@ -64,12 +67,28 @@ def fit_rows(
     warn_unless_compiled()
     plan = plan_moves(cliques, columns, kept, domain=domain, rules=rules)
     deficits = _find_deficits(codes, {clique: targets[clique] for clique in cliques}, rows=rows)
-    # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
-    bars = np.array([DEFICIT_SLOPE * held[name] if name in free else -np.inf for name in columns])
-    for number in range(sweeps):
+    for number, slope in enumerate(_slopes(sweeps, rows=rows if gradual else 0)):
+        # What leaving costs where nothing is missing and nothing is too much; fixed columns never leave.
+        bars = np.array([slope * held[name] if name in free else -np.inf for name in columns])
         here = np.minimum(bars, 0.0) if number == 0 else bars / 4
-        if not _sweep([codes[name] for name in columns], deficits, plan, bars=here, rng=rng):
+        moves = _sweep([codes[name] for name in columns], deficits, plan, slope=slope, bars=here, rng=rng)
+        if not moves and slope == DEFICIT_SLOPE:
             break
+
+
+def _slopes(sweeps: int, *, rows: int) -> list[float]:
+    """Return the slope of every sweep: the same for all or, from no deficit of so many rows being cut, growing to it.
+
+    With a cost that is straight from two rows on, a table that lacks thousands of rows in a cell counts no more than
+    one that lacks two. Columns that nearly repeat each other would then stay apart: the first row that follows gains in
+    one table what it loses in all others of its column.
+
+    >>> _slopes(3, rows=0), [round(slope, 6) for slope in _slopes(3, rows=50_000)]
+    ([0.25, 0.25, 0.25], [1e-05, 0.001581, 0.25])
+    """
+    first = min(DEFICIT_SLOPE, 1 / (2 * rows)) if rows else DEFICIT_SLOPE
+    ratio = (DEFICIT_SLOPE / first) ** (1 / max(1, sweeps - 1))
+    return [first * ratio**number for number in range(sweeps - 1)] + [DEFICIT_SLOPE][: max(0, sweeps)]
 
 
 def _find_deficits(codes: Mapping[str, Codes], targets: Mapping[Clique, Table], *, rows: int) -> Deficits:
@@ -83,7 +102,13 @@ def _find_deficits(codes: Mapping[str, Codes], targets: Mapping[Clique, Table], 
 
 
 def _sweep(
-    columns: Sequence[Codes], deficits: Deficits, plan: CellMovePlan, *, bars: Table, rng: np.random.Generator
+    columns: Sequence[Codes],
+    deficits: Deficits,
+    plan: CellMovePlan,
+    *,
+    slope: float,
+    bars: Table,
+    rng: np.random.Generator,
 ) -> int:
     """Pass once over the rows, piece by piece, and return the number of moves."""
     moved = np.zeros(len(columns), dtype=np.int64)
@@ -91,9 +116,9 @@ def _sweep(
         parts = [column[start : start + BLOCK_ROWS] for column in columns]
         block = np.array(parts, dtype=np.uint32)
         leaving, before = np.empty(block.shape), moved.copy()
-        screen_cells(block, deficits, plan, DEFICIT_SLOPE, leaving)
+        screen_cells(block, deficits, plan, slope, leaving)
         seen = rng.permutation(np.flatnonzero((leaving < bars[:, None]).any(axis=0)))
-        move_cells(block, seen, leaving, bars, deficits, plan, DEFICIT_SLOPE, moved)
+        move_cells(block, seen, leaving, bars, deficits, plan, slope, moved)
         for column in np.flatnonzero(moved > before):
             parts[column][seen] = block[column, seen]
     return int(moved.sum())

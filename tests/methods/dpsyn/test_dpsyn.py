@@ -17,8 +17,15 @@ from populace.api import synthesize as synthesize_api
 from populace.core.errors import LedgerError, UsageError
 from populace.core.marginals import Domain
 from populace.core.progress import silent
+from populace.inference.constraints.recoding import mergeable_groups, recoded_units
 from populace.measurements.public_marginals import PublicTable
-from populace.methods.dpsyn.dpsyn import MeasuredTables, measure_dpsyn, measures_total, split_budget
+from populace.methods.dpsyn.dpsyn import (
+    MeasuredTables,
+    _split_by_partition,
+    measure_dpsyn,
+    measures_total,
+    split_budget,
+)
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import (
@@ -41,6 +48,14 @@ NAMES = ("area", "year", "work", "pay")
 SCHEMA = Schema.parse(
     '[table]\ndataset = "tiny"\npartition = ["area", "year"]\ngroups = [["area", "work", "pay"]]\n\n'
     + "".join(f'[columns.{name}]\nkind = "integer"\nmin = 0\nmax = 3\n\n' for name in NAMES)
+)
+GROUPS = (
+    ("SEX", "MARST"),
+    ("HCOVANY", "HCOVPRIV", "HINSEMP", "HINSCAID", "HINSCARE"),
+    ("EMPSTAT", "LABFORCE", "EMPSTATD"),
+    ("WORKEDYR", "WRKLSTWK"),
+    ("ABSENT", "LOOKING"),
+    ("AVAILBLE", "WRKRECAL"),
 )
 LEVELS = {"0.02": MeasuredTables.NOTHING, "0.6": MeasuredTables.COLUMNS, "8": MeasuredTables.PAIRS}
 
@@ -145,9 +160,9 @@ def test_theta_is_how_far_a_unit_moves_a_count(rows, neighbours):
     assert sizes(Fraction(theta, 35) - tiny) == [2]
     assert sizes(Fraction(theta, 35)) == [0, 2]
     edge = first + partition + columns
-    assert (sizes(edge - tiny), sizes(edge)) == ([0, 2], [0, 2, 1, 1, 1, 1])
+    assert (sizes(edge - tiny), sizes(edge)) == ([0, 2], [0, 2, 1, 1])
     edge = first + partition + 6 * columns
-    assert (sizes(edge - tiny), sizes(edge)) == ([0, 2, 1, 1, 1, 1], [0, *[2] * 7])
+    assert (sizes(edge - tiny), sizes(edge)) == ([0, 2, 1, 1], [0, 2, 2])
 
 
 def run(epsilon, *, delta="1e-6", rows=8000, ledger):
@@ -170,10 +185,15 @@ def test_each_level_asks_what_it_should_and_spends_all_of_epsilon(epsilon, level
     record = found.record
     assert record.currency is Currency.PURE
     assert record.cap * Fraction(999, 1000) < record.used <= record.cap == Fraction(epsilon)
-    sizes = [len(item.marginal.clique) for item in found.items]
-    head = [2] if level is MeasuredTables.NOTHING else [0, 2]
-    tail = {MeasuredTables.NOTHING: [], MeasuredTables.COLUMNS: [1] * 4, MeasuredTables.PAIRS: [2] * 6}[level]
-    assert sizes == head + tail
+    cliques = [item.marginal.clique for item in found.items]
+    head = [("area", "year")] if level is MeasuredTables.NOTHING else [(), ("area", "year")]
+    # The columns of the partition are not asked again.
+    tail = {
+        MeasuredTables.NOTHING: [],
+        MeasuredTables.COLUMNS: [("work",), ("pay",)],
+        MeasuredTables.PAIRS: [("work", "pay")],
+    }[level]
+    assert cliques == head + tail
     laws = [type(charged.spend.mechanism) for charged in record.spends]
     assert (
         laws
@@ -186,7 +206,7 @@ def test_each_level_asks_what_it_should_and_spends_all_of_epsilon(epsilon, level
     )
     assert record.used_delta_reserve == (record.delta if level is MeasuredTables.PAIRS else 0)
     if level is MeasuredTables.PAIRS:
-        assert found.public is None
+        assert set(found.public.tables) == {(a, b) for a in ("area", "year") for b in ("work", "pay")}
     else:
         lent = set(found.public.tables)
         assert lent == {
@@ -194,6 +214,26 @@ def test_each_level_asks_what_it_should_and_spends_all_of_epsilon(epsilon, level
             *combinations(NAMES, 2),
             ("area", "work", "pay"),
         }
+
+
+def test_the_table_of_the_challenge_is_asked_23_columns_and_253_pairs():
+    """What the source counts: PUMA and YEAR are the partition, and six groups of columns are one column each."""
+    sizes = {"PUMA": 4, "YEAR": 3} | {name: 2 for group in GROUPS for name in group}
+    sizes |= {f"other{number}": 2 for number in range(17)}
+    schema = replace(Schema.from_sizes(sizes), partition=("PUMA", "YEAR"), groups=GROUPS)
+    units = recoded_units(schema.domain, mergeable_groups(schema))
+    pairs = [(*one, *other) for one, other in combinations(units, 2)]
+    assert [len(_split_by_partition(asked, schema.partition)[1]) for asked in (units, pairs)] == [23, 253]
+
+
+def test_a_partition_of_all_columns_takes_the_whole_budget(tmp_path):
+    schema = replace(Schema.from_sizes({"area": 4, "year": 4}), partition=("area", "year"))
+    rows, public = (people(8000, seed=seed).select(["area", "year"]) for seed in (1, 2))
+    found = measure_api.measure(
+        rows, schema=schema, epsilon=8, delta="0", method="dpsyn", public=public, ledger=tmp_path / "l.db"
+    )
+    assert [item.marginal.clique for item in found.items] == [(), ("area", "year")]
+    assert found.record.used > found.record.cap * Fraction(999, 1000)
 
 
 def test_without_delta_pairs_have_laplace_noise(tmp_path):
@@ -239,7 +279,7 @@ def test_the_statement_says_what_was_taken_from_the_public_table(epsilon, level,
     made = run(epsilon, ledger=tmp_path / "l.db")
     (line,) = (line for line in made.statement["not_covered"] if "declared public" in line)
     taken = {
-        MeasuredTables.PAIRS: "Nothing was taken from it: every table of counts here was measured in the private one.",
+        MeasuredTables.PAIRS: "Taken from it: how other columns go with “area”, “year”.",
     }.get(
         level,
         "Taken from it: counts of all 4 columns; all 6 pairs; 1 combination of 3 columns of 4, “area × work × pay”.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations
@@ -88,7 +88,7 @@ def split_budget(epsilon: Fraction, *, theta: int, total: int | None) -> BudgetS
 def measure_dpsyn(
     oracle: Oracle, _workload: Workload, progress: Progress
 ) -> tuple[Measurement | PublicMarginals, ...]:
-    """Measure the partition and, if ε is worth it, all columns or all pairs; the rest comes from the public table.
+    """Measure the partition and, if ε is worth it, all other columns or their pairs; the rest is public.
 
     Noise is integer Laplace noise, but for pairs, which have Gaussian noise where there is a δ. Public pairs are scaled
     to the columns, and rows are moved until they fit. It ignores the workload.
@@ -106,17 +106,23 @@ def measure_dpsyn(
         share = DPSYN_CONFIG.total_epsilon * theta / epsilon
         measured += measure_evenly(oracle, [Marginal(())], share=share)
         total = int(measured[0].counts)
-    plan = split_budget(epsilon, theta=theta, total=total)
-    measured += measure_evenly(oracle, [Marginal(oracle.schema.partition)], share=plan.partition / epsilon)
+    partition = oracle.schema.partition
     merged = mergeable_groups(oracle.schema)
     columns = recoded_units(oracle.domain, merged)
     pairs = [
         tuple(n for n in oracle.domain if n in (*one, *other)) for one, other in combinations(columns, 2)
     ]
+    # Columns of the partition are counted with it, and not asked again.
+    by_area, others = _split_by_partition(pairs, partition)
+    alone = _split_by_partition(columns, partition)[1]
+    plan = split_budget(epsilon, theta=theta, total=total)
+    if not alone:
+        plan = replace(plan, level=MeasuredTables.NOTHING, partition=epsilon - plan.total)
+    measured += measure_evenly(oracle, [Marginal(partition)], share=plan.partition / epsilon)
     wanted = {
         MeasuredTables.NOTHING: [],
-        MeasuredTables.COLUMNS: columns,
-        MeasuredTables.PAIRS: pairs or columns,
+        MeasuredTables.COLUMNS: alone,
+        MeasuredTables.PAIRS: others or alone,
     }[plan.level]
     if wanted:
         progress(f"measuring {plan.level.value}", 0.3)
@@ -128,16 +134,24 @@ def measure_dpsyn(
             else oracle.budget.measure_noise(share, marginals=len(asked))
         )
         measured += oracle.measure(asked, noise=mechanism)
-    if plan.level is MeasuredTables.PAIRS and merged:
-        # Which combinations of the groups occur in the public table, and no counts of them.
-        held = PublicMarginals.of(public, merged).tables
-        return (
-            *measured,
-            PublicMarginals({group: (table > 0).astype(np.int64) for group, table in held.items()}),
-        )
     if plan.level is MeasuredTables.PAIRS:
-        return measured
+        # Which combinations of the groups occur in the public table, and no counts of them; counts by area.
+        held = PublicMarginals.of(public, merged).tables
+        occurring = {group: (table > 0).astype(np.int64) for group, table in held.items()}
+        taken = occurring | dict(PublicMarginals.of(public, by_area).tables)
+        return (*measured, PublicMarginals(taken)) if taken else measured
     return (*measured, PublicMarginals.of(public, [*columns, *pairs, *_other_groups(oracle, merged)]))
+
+
+def _split_by_partition(cliques: Sequence[Clique], partition: Clique) -> tuple[list[Clique], list[Clique]]:
+    """Return cliques with columns of the partition and others; those that lie in it are among neither.
+
+    >>> _split_by_partition([("area", "year"), ("area", "sex"), ("sex", "age")], ("area", "year"))
+    ([('area', 'sex')], [('sex', 'age')])
+    """
+    partial = [clique for clique in cliques if not set(clique) <= set(partition)]
+    inside = [clique for clique in partial if set(clique) & set(partition)]
+    return inside, [clique for clique in partial if clique not in inside]
 
 
 def check_dpsyn(schema: Schema, _epsilon: Fraction, _delta: Fraction) -> None:
@@ -185,11 +199,18 @@ def _other_groups(oracle: Oracle, merged: Sequence[Clique]) -> list[Clique]:
 
 
 def _describe_public_use(schema: Schema, _measured: Sequence[Clique], public: Sequence[Clique]) -> str | None:
-    """Say which combinations the public table decided, where it gave no counts."""
-    if not public or not {*map(frozenset, public)} <= {*map(frozenset, schema.groups)}:
+    """Say which combinations the public table decided, where it gave no counts but those by area."""
+    declared = {*map(frozenset, schema.groups)}
+    groups = [" × ".join(clique) for clique in public if frozenset(clique) in declared]
+    others = [clique for clique in public if frozenset(clique) not in declared]
+    if not public or not all(len(clique) > 1 and set(clique) & set(schema.partition) for clique in others):
         return None
-    groups = [" × ".join(clique) for clique in public]
-    return f"Taken from it: which combinations of {quote_in_text(groups)} occur; no count of it is here."
+    found = [f"which combinations of {quote_in_text(groups)} occur"] if groups else []
+    if not others:
+        return f"Taken from it: {found[0]}; no count of it is here."
+    areas = quote_in_text([name for name in schema.partition if any(name in clique for clique in others)])
+    found.append(f"how other columns go with {areas}")
+    return f"Taken from it: {'; '.join(found)}."
 
 
 DPSYN = Method(

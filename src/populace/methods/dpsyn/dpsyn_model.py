@@ -69,8 +69,12 @@ def dpsyn_model(given: FitInput) -> Model:
     schema, public, space = given.schema, given.public, given.space
     items = tuple(given.items)
     groups = mergeable_groups(schema)
-    # Where all pairs were measured, only combinations of groups are public, and no count of them.
-    only_combinations = public is not None and set(public.tables) <= set(groups)
+    # Where pairs were measured, only combinations of groups are public, and no count of them; and counts by area.
+    by_area = public is not None and all(
+        clique in groups or (len(clique) > 1 and set(clique) & set(schema.partition))
+        for clique in public.tables
+    )
+    measured_pairs = by_area and any(set(item.marginal.clique) - set(schema.partition) for item in items)
     recoding = recode_by_public(public, groups, space=space)
     recoded = None if recoding is None else recode_items(items, recoding)
     if recoding is not None and recoded is not None:
@@ -78,8 +82,11 @@ def dpsyn_model(given: FitInput) -> Model:
         space = replace(space, domain=recoding.recoded, rules=recoding.rules(space.rules))
     else:
         recoding = None
-    if only_combinations:
-        public = None
+    if measured_pairs and public is not None:
+        # Rows that are moved from single columns on take each area for a sample of the whole, as in the source.
+        kept = set() if given.gradual else set(schema.partition)
+        held = {clique: table for clique, table in public.tables.items() if set(clique) & kept}
+        public = PublicMarginals(held) if held else None
     areas = tuple(name for name in space.domain if name in schema.partition)
     if space.totals or space.domain.cells(areas) > LIMITS.max_areas:
         areas = ()
