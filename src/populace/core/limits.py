@@ -83,6 +83,8 @@ class Limits:
     """Places of matching columns: each is compared with every incomplete one that has too few donors at home."""
     max_donors: int = 12
     """Donors of one imputed value: means of so many are whole numbers of one fine unit that 64 bits hold."""
+    max_donor_uses: int = 100
+    """Uses of one donor by sums over filled rows: their noise grows with it."""
 
     # methods
 

@@ -223,7 +223,8 @@ class Barrier(PublicFacts):
 
         One row adds at most STEPS to one cell of a sum, up or down, so a unit of r rows moves one sum by at most
         r·STEPS in L1 and in L2 (under replace-one: 2r·STEPS in both, for what leaves a cell need not have the sign of
-        what enters it). All batches are charged in one go, or none. Proof: docs/proofs/sums.md.
+        what enters it). Filled rows add fewer steps each. All batches are charged in one go, or none.
+        Proof: docs/proofs/sums.md, of filled rows docs/proofs/donor-limit.md.
         """
         # Here and below: synthesis never asks survey questions, and starts without their code.
         from populace.private.survey.exact_sums import add_up, check_noise, check_sums
@@ -244,7 +245,7 @@ class Barrier(PublicFacts):
         )
         rows = self._table.survey_rows()
         asked = [(each, noise) for sums, noise in batches for each in sums]
-        exact = [add_up(rows, each, schema=self.schema) for each, _ in asked]
+        exact = [add_up(rows, each, schema=self.schema, key=self._run.id) for each, _ in asked]
         return tuple(
             self._noise.add(cells, mechanism=noise) for cells, (_, noise) in zip(exact, asked, strict=True)
         )

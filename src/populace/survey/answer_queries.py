@@ -14,6 +14,7 @@ from populace.schema.schema import Schema
 from populace.survey.calibration.calibrated_counts import answer_count_plan
 from populace.survey.estimate_notes import (
     CALIBRATED_WEIGHTS,
+    HOT_DECK,
     RESPONSE_WEIGHTS,
     SAMPLE_ONLY,
     VARIANCE_NOT_ESTIMABLE,
@@ -60,8 +61,15 @@ def answer_adjusted_plan(oracle: SurveyOracle, *, plan: AdjustedPlan) -> tuple[E
     cells = plan.adjust([answer for _, answer in ask_sums(oracle, [plan.first])])
     # The last adjustment decides what all rows weigh in the end.
     unsure = cells[-1].people * sum(each.unsure**2 for each in cells)
-    rows = answer_sum_plan(oracle, plan=plan.plan_sums(cells), budget=plan.budget, unsure=unsure)
-    words = [RESPONSE_WEIGHTS] * bool(plan.filled) + [CALIBRATED_WEIGHTS] * bool(plan.design.totals)
+    rows = answer_sum_plan(
+        oracle,
+        plan=plan.plan_sums(cells),
+        budget=plan.budget,
+        unsure=unsure,
+        imputation=plan.imputation_variance(cells),
+    )
+    words = [RESPONSE_WEIGHTS if plan.deck is None else HOT_DECK] * bool(plan.filled)
+    words += [CALIBRATED_WEIGHTS] * bool(plan.design.totals and plan.weighted)
     return tuple(
         row
         if row.estimate is None
@@ -71,11 +79,13 @@ def answer_adjusted_plan(oracle: SurveyOracle, *, plan: AdjustedPlan) -> tuple[E
 
 
 def answer_sum_plan(
-    oracle: SurveyOracle, *, plan: SumPlan, budget: Budget, unsure: float = 0.0
+    oracle: SurveyOracle, *, plan: SumPlan, budget: Budget, unsure: float = 0.0, imputation: float = 0.0
 ) -> tuple[Estimate, ...]:
     """Ask all sums of a plan in one go, then who is below which quantile of clusters, and return the estimates."""
     answers = dict(ask_sums(oracle, plan.batches(budget)))
-    totals = [QueryTotals.of(question, answers, unsure=unsure) for question in plan.questions]
+    totals = [
+        QueryTotals.of(question, answers, unsure=unsure, imputation=imputation) for question in plan.questions
+    ]
     below = {
         place: totals[place].question.sums_below_quantiles(totals[place].totals)
         for place, share in enumerate(plan.second_shares)
@@ -124,7 +134,7 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                         totals, number, float(share), later
                     )
                     yield _make_row(
-                        question, own, value, interval=interval, spread=spread, noise=noise, slope=slope
+                        totals, own, value, interval=interval, spread=spread, noise=noise, slope=slope
                     )
         else:
             for place in range(totals.found.values.shape[1]):
@@ -136,11 +146,11 @@ def _list_rows(totals: QueryTotals, below: Sequence[Sum]) -> Iterator[Estimate]:
                 noise, spread = totals.noise(gradient, number), totals.spread(gradient, number)
                 half = half_width(spread, noise=noise)
                 interval = float(value) - half, float(value) + half
-                yield _make_row(question, own, float(value), interval=interval, spread=spread, noise=noise)
+                yield _make_row(totals, own, float(value), interval=interval, spread=spread, noise=noise)
 
 
 def _make_row(
-    question: SumQuestion,
+    totals: QueryTotals,
     group: Group,
     value: float,
     *,
@@ -150,16 +160,26 @@ def _make_row(
     slope: float = 1.0,
 ) -> Estimate:
     """Return an estimate with its errors: `slope` is how many units of it one of their spread and noise is."""
+    question = totals.question
+    sampled = question.weighted and spread is not None
+    variance = 0.0 if spread is None else spread.variance
+    # Of the two parts of a variance, the one that imputation adds.
+    part = totals.imputation / (1 + totals.imputation) if sampled else 1.0
     found = Estimate(
         query=question.query.name,
         group=group,
         estimate=value,
-        sampling_error=None if spread is None else slope * math.sqrt(spread.variance),
+        sampling_error=slope * math.sqrt((1 - part) * variance) if sampled else None,
+        imputation_error=slope * math.sqrt(part * variance),
         privacy_error=slope * noise.deviation,
         low=interval[0],
         high=interval[1],
-        degrees=None if spread is None else spread.degrees,
-        note=SAMPLE_ONLY if spread is None else VARIANCE_NOT_ESTIMABLE if spread.hidden else "",
+        degrees=spread.degrees if sampled and spread else None,
+        note=SAMPLE_ONLY
+        if spread is None or not sampled
+        else VARIANCE_NOT_ESTIMABLE
+        if spread.hidden
+        else "",
     )
     return found.clip_to(*possible_range(question.query, question.design.schema))
 

@@ -15,6 +15,7 @@ CELL_MEANS = "missing values imputed by cell means"
 NEAREST_DONORS = "missing values imputed from the nearest donors"
 IMPUTATION_NOT_ESTIMABLE = "imputation variance not estimable on its own; included in the sampling error"
 
+HOT_DECK = "missing values imputed from donors of limited use, rows left over weighted up"
 RESPONSE_WEIGHTS = "respondents weighted up to all rows of their cell"
 CALIBRATED_WEIGHTS = "weights calibrated to the control totals"
 CALIBRATED_SUM = "sum of weights calibrated to the control totals"

@@ -19,6 +19,7 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Marginal
 from populace.privacy.accounting.fixed_point import STEPS as STEPS
+from populace.privacy.sensitivity.donor_limit import sum_reach
 
 ALL_ROWS = Marginal(())
 MAX_SPLIT_DEGREE = 8
@@ -184,12 +185,27 @@ def multiply_weights(one: CellWeights, other: CellWeights, *, domain: Domain) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HotDeck:
+    """Missing values of one column, filled before rows are added up: by donors alike in `match`, of limited use.
+
+    An incomplete row takes the value of the next complete row of its cell, by label; one that would be the donor of
+    more than `max_uses` rows is that of the nearest ones, and the others stay incomplete.
+    Proof: docs/proofs/donor-limit.md
+    """
+
+    column: str
+    match: Marginal
+    max_uses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
     """What each row adds, and to which cell: the product of its weight and its factors, 1 where there are none.
 
     A row counts only where `where` holds (a condition in the schema's language), and where every factor and every
     column of `known` has a value, neither missing nor outside its universe, and where every column of `positive` has a
-    number above 0. `splits` share it out over several cells, one axis for each.
+    number above 0. `splits` share it out over several cells, one axis for each. With `filled`, missing values of a
+    column are filled first: rows then add fewer steps, so that one row moves a sum no further than without it.
 
     >>> income = SumFactor(column="INCOME", low=Fraction(0), high=Fraction(50_000))
     >>> Sum(by=Marginal(("SEX",)), factors=(income, income)).most
@@ -203,6 +219,7 @@ class Sum:
     weights: CellWeights | None = None
     positive: tuple[str, ...] = ()
     splits: tuple[MomentSplit, ...] = ()
+    filled: HotDeck | None = None
 
     def shape(self, domain: Domain) -> tuple[int, ...]:
         """Return the shape of its cells: those of the marginal, and within each one axis for every split."""
@@ -217,7 +234,31 @@ class Sum:
     @property
     def step(self) -> Fraction:
         """What one step of an answer is worth."""
-        return self.most / STEPS
+        return self.most / self.row_steps
+
+    @property
+    def row_steps(self) -> int:
+        """The most steps that one row adds: of filled rows fewer, since one row changes what others hold.
+
+        Proof: docs/proofs/donor-limit.md
+
+        >>> deck = HotDeck(column="INCOME", match=Marginal(("SEX",)), max_uses=2)
+        >>> STEPS / Sum(where="INCOME >= 10", filled=deck).row_steps
+        3.0
+        """
+        return STEPS if self.filled is None else STEPS // sum_reach(self.filled.max_uses, moved=self._moved)
+
+    @property
+    def _moved(self) -> int:
+        """By how many times the most that it adds a row moves the sum when its filled value changes: once or twice."""
+        column = "" if self.filled is None else self.filled.column
+        weights = () if self.weights is None else self.weights.values
+        ends = [
+            (f.low - f.centre, f.high - f.centre) if isinstance(f, SumFactor) else (-f.centre, 1 - f.centre)
+            for f in self.factors
+        ]
+        one_sign = all(low >= 0 or high <= 0 for low, high in ends) and all(each >= 0 for each in weights)
+        return 1 if one_sign and not self.splits and column not in self.by.clique else 2
 
     def __str__(self) -> str:
         what = " · ".join(map(str, self.factors)) or "rows"
@@ -225,4 +266,5 @@ class Sum:
             what += f", split by {', '.join(str(split.of) for split in self.splits)}"
         by = f" by {', '.join(self.by.clique)}" if self.by.clique else ""
         weighted = f", weighted by {self.weights.by}" if self.weights else ""
-        return f"sum of {what}{weighted}{by}{f' where {self.where}' if self.where else ''}"
+        filled = f", {self.filled.column} filled" if self.filled else ""
+        return f"sum of {what}{weighted}{by}{f' where {self.where}' if self.where else ''}{filled}"

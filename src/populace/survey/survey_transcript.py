@@ -127,7 +127,8 @@ def encode_sum(asked: Sum) -> dict[str, Any]:
     >>> encode_sum(Sum(where="AGE >= 65"))["step"]
     '1/16777216'
     """
-    return {**encode_json(asked), "step": str(asked.step)}
+    without = ("filled",) if asked.filled is None else ()
+    return {**encode_json(asked, without=without), "step": str(asked.step)}
 
 
 def _parse_integer(answer: Any) -> int:

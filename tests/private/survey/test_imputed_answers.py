@@ -17,7 +17,9 @@ from populace.core.marginals import Grouping, Marginal
 from populace.privacy.accounting.interval_arithmetic import bounds
 from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.private.survey import imputed_answers as imputed
-from populace.private.survey.imputed_answers import ImputedRows, check, label_rows
+from populace.private.survey import row_labels
+from populace.private.survey.imputed_answers import ImputedRows, check
+from populace.private.survey.row_labels import label_rows
 from populace.schema.columns.column import CategoricalColumn
 from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
 from populace.schema.schema import Schema
@@ -216,7 +218,9 @@ def test_equal_rows_are_spread_among_others():
 
 def test_rows_of_one_hash_are_kept_apart(monkeypatch):
     """Labels follow from rows even if all rows had one hash."""
-    monkeypatch.setattr(imputed, "_mix", lambda *columns, start: np.zeros(len(columns[0]), dtype=np.uint64))
+    monkeypatch.setattr(
+        row_labels, "_mix", lambda *columns, start: np.zeros(len(columns[0]), dtype=np.uint64)
+    )
     test_labels_stay_when_a_row_leaves()
     test_the_order_of_rows_does_not_matter()
 

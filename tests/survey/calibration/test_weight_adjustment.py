@@ -166,11 +166,10 @@ def move(table: pa.Table, design: Design, query: str, *, epsilon: str) -> tuple[
     ("design", "query", "hint"),
     [
         (
-            DESIGNS["weights"] + MISSING.replace("model", "impute"),
+            DESIGNS["weights"] + MISSING.replace("model", "impute") + 'k = 3\ntake = "mean"\n',
             'statistic = "mean"\ncolumn = "X"',
-            "model",
+            "leave k",
         ),
-        ("[design]\n" + MISSING, 'statistic = "frequency"\nwhere = "X >= 20"', "count"),
     ],
 )
 def test_what_does_not_combine_is_refused_with_what_does(design: str, query: str, hint: str) -> None:

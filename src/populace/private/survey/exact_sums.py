@@ -23,10 +23,11 @@ from populace.privacy.accounting.mechanisms import (
     is_drawable,
 )
 from populace.private.question_checks import check_marginals
+from populace.private.survey.hot_deck import check_deck, fill_rows
 from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
 from populace.schema.codec.numeric_values import numeric_column_names
 from populace.schema.schema import Schema
-from populace.survey.sums import STEPS, Indicator, MomentSplit, Sum
+from populace.survey.sums import Indicator, MomentSplit, Sum
 
 # Numbers beyond are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
@@ -46,6 +47,8 @@ def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
                     hint="give one for each cell, in order",
                 )
         _check_columns(asked, schema=schema)
+        if asked.filled is not None:
+            check_deck(asked.filled, schema=schema)
 
 
 def _check_cells(by: Marginal, *, schema: Schema, within: int | None = None) -> int:
@@ -108,8 +111,13 @@ def check_noise(noise: object) -> None:
         )
 
 
-def add_up(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
-    """Return what all rows add to each cell, in steps and in the shape of the sum."""
+def add_up(rows: SurveyRows, asked: Sum, *, schema: Schema, key: str = "") -> Counts:
+    """Return what all rows add to each cell, in steps and in the shape of the sum.
+
+    `key` is public and of the run alone: it decides which donors are next. Proof: docs/proofs/donor-limit.md
+    """
+    if asked.filled is not None:
+        rows = fill_rows(rows, asked.filled, schema=schema, key=key)
     shape = asked.shape(schema.domain)
     cells = cell_indices(asked.by, codes=rows.codes, domain=schema.domain)
     base = math.prod(asked.by.shape(schema.domain))
@@ -152,9 +160,9 @@ def _find_places(rows: SurveyRows, split: MomentSplit, *, schema: Schema) -> Flo
 
 
 def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts:
-    """Return what each row adds to all cells together, in steps from −STEPS to STEPS: 0 where it does not count.
+    """Return what each row adds to all cells together, in steps up to the sum's own most: 0 where it does not count.
 
-    A row's number follows from that row alone. Each factor is a share of the most it can be, so that nothing grows.
+    A row's number follows from what it holds alone. Each factor is a share of the most it can be: nothing grows.
     """
     counts = find_rows(asked.where, rows=rows, schema=schema).copy()
     for name in asked.known:
@@ -179,8 +187,9 @@ def row_contributions(rows: SurveyRows, asked: Sum, *, schema: Schema) -> Counts
         counts &= ~np.isnan(numbers)
         held = np.clip(numbers, float(factor.low), float(factor.high))
         share *= (held - float(factor.centre)) / float(factor.most)
-    steps: Counts = np.rint(np.where(counts, share, 0.0) * STEPS).astype(np.int64)
-    return np.minimum(np.maximum(steps, -STEPS), STEPS)
+    most = asked.row_steps
+    steps: Counts = np.rint(np.where(counts, share, 0.0) * most).astype(np.int64)
+    return np.minimum(np.maximum(steps, -most), most)
 
 
 def _has_value(rows: SurveyRows, name: str, *, schema: Schema) -> npt.NDArray[np.bool_]:

@@ -11,12 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from hashlib import sha256
 from statistics import multimode
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flint import arb
 
 from populace.core.array_types import Floats, Ints, Truth
@@ -30,8 +27,9 @@ from populace.privacy.sensitivity.nn_imputation import (
     MatchingSpace,
     NearestNeighbours,
 )
+from populace.private.survey.hot_deck import check_match, fillable_column, find_incomplete
+from populace.private.survey.row_labels import label_rows
 from populace.private.survey.survey_rows import SurveyRows, find_rows, read_where
-from populace.schema.columns.column import Column
 from populace.schema.columns.range_columns import RangeColumn
 from populace.schema.schema import Schema
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic, imputed_bound
@@ -41,23 +39,14 @@ _BITS, _FINE_BITS = 40, 20
 _HALF = 32
 # Numbers beyond, and ranges nearer to 0 than its inverse, are not told apart well by floats.
 _MAX_MAGNITUDE = 2**200
-# Where the mixing of labels starts without a key, and its constants.
-_KEY = 0x706F70756C616365
-_ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-
-Hashes = npt.NDArray[np.uint64]
 
 
 def check(question: ImputedQuestion, schema: Schema) -> None:
     """Refuse, from public facts alone, what has no answer."""
     donors = question.donors
-    column = _column(donors.column, schema)
+    column = fillable_column(donors.column, schema)
     own = {part.name for part in column.variables}
-    if not donors.match.clique or own & set(donors.match.clique):
-        raise UsageError(
-            f"missing values of {donors.column!r} are matched by {donors.match}.",
-            hint="match by at least one column, and never by the one that is filled",
-        )
+    check_match(column, donors.match.clique)
     places = math.prod(donors.match.shape(schema.domain))
     if places > LIMITS.max_matching_places:
         raise UsageError(
@@ -193,17 +182,11 @@ class ImputedRows:
 
         Those outside the column's universe should have none.
         """
-        column = _column(self.donors.column, self.schema)
-        if isinstance(column, RangeColumn):
-            numbers = self.rows.numbers[column.name]
-        else:
-            codes = self.rows.codes[column.name]
-            numbers = np.where(codes < column.levels, codes, np.nan)
-        known, variable = ~np.isnan(numbers), column.variables[0]
-        wanting = ~known
-        if variable.outside_code is not None:
-            wanting &= self.rows.codes[variable.name] != variable.outside_code
-        return known, wanting, self._grid.to_steps(numbers)
+        column = fillable_column(self.donors.column, self.schema)
+        known, wanting = find_incomplete(self.rows, column)
+        ranged = isinstance(column, RangeColumn)
+        numbers = self.rows.numbers[column.name] if ranged else self.rows.codes[column.name]
+        return known, wanting, self._grid.to_steps(np.where(known, numbers, np.nan))
 
     @cached_property
     def _grid(self) -> _Grid:
@@ -240,69 +223,3 @@ class _Grid:
         held = np.clip(numbers, float(self.low * self.unit), float(self.high * self.unit))
         steps = np.rint(held / float(self.unit))
         return np.nan_to_num(steps, nan=self.low).astype(np.int64)
-
-
-def label_rows(rows: SurveyRows, *, key: str = "") -> Ints:
-    """Return a label for each row that follows from the row and a public key: numbers that order them, all different.
-
-    A row's label is a hash, under the key, of all that it holds and of how many rows that hold the same come before it.
-    Which of them that is makes no difference; when one leaves, it is the last one's label that leaves.
-    Proof: docs/proofs/nearest.md
-    """
-    columns = [_bits(rows.codes[name]) for name in sorted(rows.codes)]
-    columns += [_bits(rows.numbers[name]) for name in sorted(rows.numbers)]
-    start = _KEY ^ (int.from_bytes(sha256(key.encode()).digest()[:8], "big") if key else 0)
-    content = _mix(*columns, start=start)
-    order = np.argsort(content, kind="stable")
-    new = _differs([content], order)
-    if np.any(_differs(columns, order) & ~new):
-        # Rows that differ and have one hash are kept apart by what they hold.
-        order = np.lexsort((*columns, content))
-        new = _differs([content, *columns], order)
-    group = np.cumsum(new)
-    starts = np.flatnonzero(new)
-    serial = np.arange(len(order)) - starts[group - 1] if len(order) else group
-    labels = _mix(content[order], serial.astype(np.uint64), start=start)
-    found = np.empty(len(order), dtype=np.int64)
-    found[order[np.lexsort((serial, group, labels))]] = np.arange(len(order))
-    return found
-
-
-def _differs(columns: list[Hashes], order: Ints) -> Truth:
-    """Say for each row, in an order, whether it differs from the one before."""
-    found = np.zeros(len(order), dtype=np.bool_)
-    found[:1] = True
-    for column in columns:
-        ordered = column[order]
-        found[1:] |= ordered[1:] != ordered[:-1]
-    return found
-
-
-def _bits(column: npt.NDArray[Any]) -> Hashes:
-    """Return codes or numbers as 64 bits each: one for every kind of NaN, and for both zeros."""
-    if column.dtype.kind != "f":
-        return column.astype(np.uint64)
-    plain = np.where(np.isnan(column), np.nan, column + 0.0)
-    return plain.astype(np.float64).view(np.uint64)
-
-
-def _mix(*columns: Hashes, start: int) -> Hashes:
-    """Return one hash of several columns, row by row; the steps are after SplitMix64."""
-    first, second, third = (np.uint64(odd) for odd in _ODD)
-    state = np.full(len(columns[0]), start, dtype=np.uint64)
-    for column in columns:
-        state = (state ^ column) * first + second
-        state = (state ^ (state >> np.uint64(30))) * second
-        state = (state ^ (state >> np.uint64(27))) * third
-        state ^= state >> np.uint64(31)
-    return state
-
-
-def _column(name: str, schema: Schema) -> Column:
-    column = schema.columns.get(name)
-    if column is None or column.function_of or column.unknown:
-        raise UsageError(
-            f"missing values of {name!r} cannot be filled.",
-            hint="name a column whose values are public, and that does not follow from others",
-        )
-    return column

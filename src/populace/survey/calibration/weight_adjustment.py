@@ -21,6 +21,7 @@ from populace.core.marginals import Marginal
 from populace.survey.calibration.calibrated_sample import CalibratedSample, NoisyCellSums
 from populace.survey.calibration.contingency_table import ContingencyTable
 from populace.survey.design.design import Design
+from populace.survey.design.design_parts import MissingHandling
 from populace.survey.sums import CellWeights, Sum
 from populace.survey.variance.linearization import NoisySum
 
@@ -37,37 +38,56 @@ class AdjustedCells:
     `unsure` is the square root of the greatest product of a cell's part of all weights and the relative variance of its
     factor. By Cauchy and Schwarz, noise in factors moves a sum of scores by a variance of at most its square, times
     what all rows weigh, times the weighted sum of squared scores; that holds for any group, wherever it lies.
+    `per_respondent` is how many rows each respondent stands for, in the cell where that is most.
     """
 
     weights: CellWeights
     people: float
     unsure: float
+    per_respondent: float = 1.0
 
     @classmethod
-    def of(cls, by: Marginal, factors: Floats, *, people: float, unsure: float) -> AdjustedCells:
+    def of(
+        cls, by: Marginal, factors: Floats, *, people: float, unsure: float, per_respondent: float = 1.0
+    ) -> AdjustedCells:
         """Return factors as exact numbers."""
         steps = np.maximum(np.rint(np.nan_to_num(factors, nan=1.0) / float(FACTOR_UNIT)), 0).astype(np.int64)
         if not steps.any():
             steps[:] = FACTOR_UNIT.denominator
         values = tuple(int(each) * FACTOR_UNIT for each in steps.ravel().tolist())
-        return cls(weights=CellWeights(by=by, values=values), people=people, unsure=unsure)
+        weights = CellWeights(by=by, values=values)
+        return cls(weights=weights, people=people, unsure=unsure, per_respondent=per_respondent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResponseAdjustment:
-    """Respondents of a cell stand for all of its rows: by the weights of both, for one column."""
+    """Respondents of a cell stand for all of its rows: by the weights of both, for one column.
 
-    column: str
+    Where `max_uses` is given, donors fill the other rows first, each up to so many of them, and all that have a value
+    then stand for those that do not: of a cell of which the part q does not answer, q^(max_uses + 1), labels being
+    random. `largest` is the largest weight of a row.
+    """
+
     by: Marginal
     sums: tuple[Sum, Sum]
+    largest: float
+    max_uses: int | None = None
 
     @classmethod
-    def of(cls, column: str, design: Design) -> ResponseAdjustment:
+    def of(cls, column: str, design: Design, *, weighted: bool) -> ResponseAdjustment:
         """Return the adjustment for missing answers of a column."""
         missing, schema = design.missing[column], design.schema
-        everyone = _sum_weights(missing.cells(schema), design, where=schema.columns[column].universe)
-        answered = _sum_weights(missing.cells(schema), design, known=(column,))
-        return cls(column=column, by=missing.cells(schema), sums=(everyone, answered))
+        by, deck = missing.cells(schema), missing.hot_deck(schema)
+        universe = schema.columns[column].universe
+        return cls(
+            by=by,
+            sums=(
+                _sum_weights(by, design, where=universe, weighted=weighted),
+                _sum_weights(by, design, known=(column,), weighted=weighted),
+            ),
+            largest=float(design.weight.most) if weighted and design.weight is not None else 1.0,
+            max_uses=deck.max_uses if missing.how is MissingHandling.IMPUTE else None,
+        )
 
     def adjust(self, answers: Sequence[NoisySum]) -> AdjustedCells:
         """Return all over respondents, cell by cell; where noise hides these, of all cells together."""
@@ -81,11 +101,20 @@ class ResponseAdjustment:
         alike = math.sqrt(answered.size) * math.hypot(noise[0], noise[1] * shared) / whole
         part = np.clip(everyone, noise[0], None) / whole
         relative = np.hypot(noise[0], noise[1] * factors) / np.where(clear, everyone, 1.0)
+        factors = np.clip(factors, 1.0, MAX_RESPONSE_FACTOR)
+        per_respondent = float(factors.max())
+        if self.max_uses is not None:
+            lost = 1 - 1 / factors
+            left = lost ** (self.max_uses + 1)
+            slope = (self.max_uses + 1) * lost**self.max_uses / (1 - left)
+            # How many rows of a cell find no donor is left to chance, in clumps of rows that wait for the same one.
+            clumped = self.largest * left * (1 + lost) / (1 - lost) / np.clip(everyone, noise[0], None)
+            relative = np.sqrt((relative / factors * slope) ** 2 + clumped)
+            alike *= float(slope.max())
+            factors = 1 / (1 - left)
         hidden = min(float(part[~clear].sum()), 1.0) * alike**2
         unsure = math.sqrt(max(float(np.where(clear, part * relative**2, 0.0).max()), hidden))
-        return AdjustedCells.of(
-            self.by, np.clip(factors, 1.0, MAX_RESPONSE_FACTOR), people=whole, unsure=unsure
-        )
+        return AdjustedCells.of(self.by, factors, people=whole, unsure=unsure, per_respondent=per_respondent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -142,17 +171,27 @@ class TotalsAdjustment:
 Adjustment = ResponseAdjustment | TotalsAdjustment
 
 
-def list_adjustments(design: Design, *, filled: Sequence[str]) -> tuple[Adjustment, ...]:
-    """Return what adjusts the weights of queries about some columns whose missing answers are filled."""
-    found: list[Adjustment] = [ResponseAdjustment.of(column, design) for column in filled]
-    return (*found, *([TotalsAdjustment.of(design)] if design.totals else []))
+def list_adjustments(
+    design: Design, *, filled: Sequence[str], weighted: bool = True
+) -> tuple[Adjustment, ...]:
+    """Return what adjusts the weights of queries about some columns whose missing answers are filled.
+
+    Frequencies are of rows: no weights and no totals adjust them.
+    """
+    found: list[Adjustment] = [ResponseAdjustment.of(column, design, weighted=weighted) for column in filled]
+    return (*found, *([TotalsAdjustment.of(design)] if design.totals and weighted else []))
 
 
 def _sum_weights(
-    by: Marginal, design: Design, *, where: str | None = None, known: tuple[str, ...] = ()
+    by: Marginal,
+    design: Design,
+    *,
+    where: str | None = None,
+    known: tuple[str, ...] = (),
+    weighted: bool = True,
 ) -> Sum:
     """Return the sum of weights by cells, of rows that the design counts."""
-    weight = design.weight
+    weight = design.weight if weighted else None
     return Sum(
         by=by,
         where=where,

@@ -9,6 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from populace.core.errors import SchemaError
+from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
 from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
@@ -18,7 +19,10 @@ from populace.schema.hints import quote_names
 from populace.schema.schema import Schema
 from populace.survey.design import survey_columns as columns
 from populace.survey.smooth_questions import BaseWeights, BinChoice, Donors
+from populace.survey.sums import HotDeck
 
+# A donor serves so many rows where sums of filled rows are asked and the design does not say.
+MAX_USES = 2
 # Of totals, design effects lie within a range that is wider by this factor.
 _TOTALS_FACTOR = 3.0
 
@@ -166,6 +170,16 @@ class ItemNonresponse:
     take: DonorValue = DonorValue.COPY
     ties: TieBreak = TieBreak.NEXT
     default: Fraction | None = None
+    max_uses: int | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether donors may be used a limited number of times, which sums of filled rows need."""
+        return self.k == 1 and self.take is DonorValue.COPY and self.ties is TieBreak.NEXT
+
+    def hot_deck(self, schema: Schema) -> HotDeck:
+        """Return how rows are filled before they are added up."""
+        return HotDeck(column=self.column, match=self.cells(schema), max_uses=self.max_uses or MAX_USES)
 
     def donors(self, schema: Schema) -> Donors:
         """Return the same as the barrier reads it; the default is the middle of the range."""
@@ -201,9 +215,9 @@ class ItemNonresponse:
         """Refuse what does not fit the schema."""
         if self.how is MissingHandling.IGNORE:
             columns.column(schema, self.column, place=self.place)
-            if self.match or self.widths or self.default is not None or self.k != 1:
+            if self.match or self.widths or (self.default, self.max_uses) != (None, None) or self.k != 1:
                 raise SchemaError(
-                    f"{self.place}: rows that are ignored need no match, widths, k or default.",
+                    f"{self.place}: rows that are ignored need no match, widths, k, max_uses or default.",
                     hint='leave these out, or write how = "impute"',
                 )
             return
@@ -223,6 +237,15 @@ class ItemNonresponse:
             raise SchemaError(
                 f"{self.place}: k is {self.k} and the value is taken by {self.take.value!r}.",
                 hint='copy from one donor (k = 1), or take = "mean" or "majority" of more',
+            )
+        if self.max_uses is not None and not (
+            1 <= self.max_uses <= LIMITS.max_donor_uses
+            and self.limited
+            and self.how is MissingHandling.IMPUTE
+        ):
+            raise SchemaError(
+                f"{self.place}: donors cannot be used {self.max_uses} times at most.",
+                hint=f'give max_uses from 1 to {LIMITS.max_donor_uses}, with how = "impute", without k, take and ties',
             )
         if self.default is not None and not low <= self.default <= high:
             raise SchemaError(

@@ -145,7 +145,7 @@ def _read_sampling(table: TomlTable) -> DeclaredSampling:
 
 def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
     table = document.table(column, place=f"[missing.{column}]")
-    table.allow(("how", "match", "widths", "k", "take", "ties", "default"))
+    table.allow(("how", "match", "widths", "k", "take", "ties", "default", "max_uses"))
     widths = table.table("widths", place=f"{table.place} widths")
     k = table.integer("k")
     return ItemNonresponse(
@@ -157,6 +157,7 @@ def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
         take=table.choice("take", default=DonorValue.COPY),
         ties=table.choice("ties", default=TieBreak.NEXT),
         default=table.number("default"),
+        max_uses=table.integer("max_uses"),
     )
 
 

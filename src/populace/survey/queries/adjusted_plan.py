@@ -11,9 +11,10 @@ from functools import cached_property
 from populace.privacy.accounting.budget import Budget
 from populace.survey.calibration.weight_adjustment import AdjustedCells, Adjustment, list_adjustments
 from populace.survey.design.design import Design
-from populace.survey.queries.queries import Queries, Query
+from populace.survey.design.design_parts import MissingHandling
+from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.queries.sum_plan import SumPlan
-from populace.survey.sums import CellWeights, Sum, multiply_weights
+from populace.survey.sums import CellWeights, HotDeck, Sum, multiply_weights
 from populace.survey.survey_oracle import SumBatch
 from populace.survey.variance.linearization import NoisySum
 
@@ -54,8 +55,19 @@ class AdjustedPlan:
 
     @cached_property
     def adjustments(self) -> tuple[Adjustment, ...]:
-        """What adjusts the weights."""
-        return list_adjustments(self.design, filled=self.filled)
+        """What adjusts the weights, or rows where a frequency counts them."""
+        return list_adjustments(self.design, filled=self.filled, weighted=self.weighted)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether queries are about the population: frequencies, which are not, have a plan of their own."""
+        return self.queries.queries[0].statistic is not Statistic.FREQUENCY
+
+    @property
+    def deck(self) -> HotDeck | None:
+        """How missing answers are filled before rows are added up; None where respondents stand for all."""
+        inside = [name for name in self.filled if self.design.handling(name) is MissingHandling.IMPUTE]
+        return self.design.missing[inside[0]].hot_deck(self.design.schema) if inside else None
 
     @property
     def first(self) -> SumBatch:
@@ -71,6 +83,18 @@ class AdjustedPlan:
             found.append(each.adjust(own))
         return tuple(found)
 
+    def imputation_variance(self, cells: Sequence[AdjustedCells]) -> float:
+        """Return what imputation adds to a variance, as a part of what it is without: in the worst of all cells.
+
+        With f rows for each respondent, one donor for each of the others makes a variance of n rows (2f − 1) times as
+        large, and what donors of other sampling units hide of these f² times: the latter holds both. Respondents that
+        are weighted up have weights that tell it; of a frequency, which has no sampling error, it is f − 1.
+        """
+        most = max(each.per_respondent for each in cells)
+        if self.deck is not None:
+            return most**2 - 1
+        return 0.0 if self.weighted else most - 1
+
     def plan_sums(self, cells: Sequence[AdjustedCells] | None) -> SumPlan:
         """Return the sums of the second step; without factors, those of a sample that needs no adjustment."""
         domain, whole = self.design.schema.domain, None
@@ -85,4 +109,5 @@ class AdjustedPlan:
             budget=self.budget,
             share=self.share * (1 - CELLS_SHARE),
             adjusted=whole,
+            filled=self.deck,
         )

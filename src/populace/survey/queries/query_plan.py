@@ -24,7 +24,7 @@ from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimand, ValueRange
 from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.queries.adjusted_plan import AdjustedPlan
-from populace.survey.queries.queries import Queries, Query
+from populace.survey.queries.queries import Queries, Query, Statistic
 from populace.survey.queries.query_routes import Route, route_query
 from populace.survey.queries.sum_plan import SumPlan
 
@@ -50,14 +50,15 @@ class QueryPlan:
         """Plan all queries; what cannot be answered is refused."""
         shares = dict(zip(queries, queries.shares, strict=True))
         imputed: dict[str, list[Query]] = {}
-        adjusted: dict[tuple[str, ...], list[Query]] = {}
+        adjusted: dict[tuple[tuple[str, ...], bool], list[Query]] = {}
         counted, summed = [], []
         for query in queries:
             match route_query(query, design):
                 case Route.IMPUTED, (name,):
                     imputed.setdefault(name, []).append(query)
-                case Route.ADJUSTED, filled:
-                    adjusted.setdefault(filled, []).append(query)
+                case ((Route.ADJUSTED | Route.FILLED), filled):
+                    counts_rows = query.statistic is Statistic.FREQUENCY
+                    adjusted.setdefault((filled, counts_rows), []).append(query)
                 case Route.COUNTED, _:
                     counted.append(query)
                 case _:
@@ -89,7 +90,7 @@ class QueryPlan:
             else None,
             adjusted=tuple(
                 AdjustedPlan.of(own, design=design, filled=filled, budget=budget, share=share_of(own) / rest)
-                for filled, own in adjusted.items()
+                for (filled, _), own in adjusted.items()
             ),
             imputations=tuple(
                 (plan, ImputationNoise.of(plan, budget=budget, share=share)) for plan, share in plans

@@ -17,6 +17,7 @@ class Route(Enum):
 
     SUMMED = "sums"
     ADJUSTED = "sums of adjusted weights"
+    FILLED = "sums of filled rows"
     IMPUTED = "imputed answers"
     COUNTED = "calibrated counts"
 
@@ -34,22 +35,19 @@ def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
         direct = not design.clustered and design.replicates is None
         return (Route.COUNTED if direct and query.statistic is Statistic.COUNT else Route.ADJUSTED), ()
     inside = [name for name in filled if design.handling(name) is MissingHandling.IMPUTE]
-    simple = _is_simple(query) and plain and not design.totals and len(filled) == 1
+    limited = bool(inside) and design.missing[inside[0]].max_uses is not None
+    simple = _is_simple(query) and plain and not design.totals and len(filled) == 1 and not limited
     if simple and filled[0] in query.known and filled[0] not in query.grouping_columns:
         # Groups that are no whole cells are told by weights where these are made of the same cells.
         apart = set(query.grouping_columns) - set(design.missing[filled[0]].match)
         if inside or not apart:
             return Route.IMPUTED, filled
-    if inside:
+    if unlimited := [name for name in inside if not design.missing[name].limited]:
         raise UsageError(
-            f"{query.place}: missing answers of {inside[0]!r} cannot be filled inside the barrier for it.",
-            hint=f'write how = "model" under [missing.{inside[0]}], which goes with weights, PSUs, totals and every '
-            "statistic; impute goes with means and proportions of one range, of samples without weights and PSUs",
-        )
-    if query.statistic is Statistic.FREQUENCY:
-        raise UsageError(
-            f"{query.place}: a frequency counts rows as they are, and {filled[0]!r} has missing answers to fill.",
-            hint="ask for a count: where the design has no weights, it counts rows",
+            f"{query.place}: k, take and ties of {unlimited[0]!r} go with means and proportions of one range, of "
+            "samples without weights and PSUs.",
+            hint=f'leave k, take and ties out of [missing.{unlimited[0]}], or write how = "model": both go with '
+            "weights, PSUs, totals and every statistic",
         )
     if len(filled) > 1:
         raise UsageError(
@@ -57,7 +55,7 @@ def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
             hint=f'write how = "ignore" for all but one, such as [missing.{filled[1]}]: rows without an answer to it '
             "then do not count",
         )
-    return Route.ADJUSTED, filled
+    return (Route.FILLED if inside else Route.ADJUSTED), filled
 
 
 def _is_simple(query: Query) -> bool:

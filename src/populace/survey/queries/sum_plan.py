@@ -17,7 +17,7 @@ from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_sums import make_sum_question
 from populace.survey.queries.sum_questions import SumQuestion
 from populace.survey.queries.variance_share import choose_units_share, unit_noise
-from populace.survey.sums import CellWeights, Sum
+from populace.survey.sums import CellWeights, HotDeck, Sum
 from populace.survey.survey_oracle import SumBatch
 
 # Shares of queries are whole numbers of this part, found in so many rounds.
@@ -48,9 +48,12 @@ class SumPlan:
         budget: Budget,
         share: Fraction = Fraction(1),
         adjusted: CellWeights | None = None,
+        filled: HotDeck | None = None,
     ) -> SumPlan:
         """Return the plan of queries that are answered by sums, within a share of a budget."""
-        questions = [replace(make_sum_question(query, design), adjusted=adjusted) for query in queries]
+        questions = [
+            replace(make_sum_question(query, design), adjusted=adjusted, filled=filled) for query in queries
+        ]
         expected = [ExpectedWidth(each, budget) for each in questions]
         parts = allocate_shares(expected, queries=queries, share=share)
         questions = [each.choose_share(part) for each, part in zip(expected, parts, strict=True)]

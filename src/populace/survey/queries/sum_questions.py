@@ -28,7 +28,15 @@ from populace.survey.design.design import Design
 from populace.survey.queries.cells import Axis, DesignUnits
 from populace.survey.queries.queries import Query, Statistic
 from populace.survey.queries.variance_share import UNITS_SHARES
-from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor, multiply_weights
+from populace.survey.sums import (
+    CellWeights,
+    HotDeck,
+    Indicator,
+    MomentSplit,
+    Sum,
+    SumFactor,
+    multiply_weights,
+)
 from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
@@ -66,6 +74,8 @@ class SumQuestion:
     units_share: Fraction = UNITS_SHARES[-2]
     adjusted: CellWeights | None = None
     """By what weights are multiplied in cells of other columns, where they are adjusted."""
+    filled: HotDeck | None = None
+    """How missing answers of one of its columns are filled before rows are added up, if they are."""
 
     @property
     def weighted(self) -> bool:
@@ -279,7 +289,7 @@ class SumQuestion:
 
     def _adjust(self, asked: Sum, power: int) -> Sum:
         """Return a sum whose weights are multiplied by those of the adjusted cells, or by their squares."""
-        if self.adjusted is None or not self.weighted:
+        if self.adjusted is None:
             return asked
         values = tuple(each**power for each in self.adjusted.values)
         own, domain = replace(self.adjusted, values=values), self.design.schema.domain
@@ -316,6 +326,7 @@ class SumQuestion:
             weights=None
             if cells.columns == self.design.cells
             else self._unit_weights(power if self.weighted else 0),
+            filled=self.filled,
         )
 
     def _unit_weights(self, power: int) -> CellWeights | None:

@@ -10,7 +10,7 @@ always give the same interval.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -122,6 +122,24 @@ class SamplingVariance:
             self.noise.deviation, self.bias * math.sqrt(2 / (self.bias_degrees or self.degrees))
         )
         return self.value - self.bias <= 2 * unsure
+
+    def times(self, factor: float) -> SamplingVariance:
+        """Return a variance that is larger by a factor, with all that is known of it.
+
+        >>> SamplingVariance(value=2.0, degrees=9, noise=NoiseTerms(gaussian=1.0)).times(3.0).noise.gaussian
+        9.0
+        """
+        return replace(
+            self,
+            value=self.value * factor,
+            bias=self.bias * factor,
+            noise=NoiseTerms(
+                gaussian=self.noise.gaussian * factor**2,
+                laplace=tuple(scale * factor for scale in self.noise.laplace),
+            ),
+            most=None if self.most is None else self.most * factor,
+            expected=None if self.expected is None else (self.expected[0] * factor, self.expected[1]),
+        )
 
     def draws(self) -> Floats:
         """Return what the variance may be, given what was found."""

@@ -28,6 +28,8 @@ from populace.survey.variance.statistics_of_totals import ValueAndGradient
 
 # So many rows of a stratum at least are taken to be there, however noise has it.
 MIN_STRATUM_ROWS = 2.0
+# A variance that is known.
+_MANY_DEGREES = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,10 +77,17 @@ class QueryTotals:
     weights: Floats
     found: ValueAndGradient
     unsure: float = 0.0
+    imputation: float = 0.0
 
     @classmethod
-    def of(cls, question: SumQuestion, answers: Answers, *, unsure: float = 0.0) -> QueryTotals:
-        """Return the totals of a query; `unsure` is the variance of factors of weights, times what they multiply."""
+    def of(
+        cls, question: SumQuestion, answers: Answers, *, unsure: float = 0.0, imputation: float = 0.0
+    ) -> QueryTotals:
+        """Return the totals of a query.
+
+        `unsure` is the variance of factors of weights, times what they multiply; `imputation` what imputed values add
+        to a sampling variance, as a part of it.
+        """
         cells, answer = question.cells, answers[question.sum]
         totals = np.einsum("u,ugk->gk", cells.weights, _arrange(question, cells, answer.values))
         here = _arrange(question, cells, np.ones_like(answer.values))[:, :, 0]
@@ -91,6 +100,7 @@ class QueryTotals:
             weights=cells.weights[:, None] * here,
             found=found,
             unsure=unsure,
+            imputation=imputation,
         )
 
     def noise(self, gradient: Floats, group: int) -> NoiseTerms:
@@ -115,20 +125,21 @@ class QueryTotals:
         """Return the sampling variance of the share of rows below a quantile, from what psus have below it."""
         size = float(self.totals[group].sum())
         found = self._between_psus(below, np.ones(1) / size, group, axes=self.question.by)
-        return self._bound_by_effect(found, gradient, group)
+        return self._bound_by_effect(found, gradient, group).times(1 + self.imputation)
 
     def spread(self, gradient: Floats, group: int) -> SamplingVariance | None:
-        """Return the sampling variance of a number with this gradient, or None where it has none."""
+        """Return the variance of a number with this gradient, by sampling and imputation, or None where it has none."""
         question = self.question
         if not question.weighted:
-            return None
+            value = self.imputation * self._sum_squares(gradient, group)
+            return SamplingVariance(value=value, degrees=_MANY_DEGREES) if value else None
         if question.design.replicates is not None:
             found = self._between_replicates(question.design.replicates, gradient, group)
         elif question.design.clustered:
             found = self._between_psus(question.psu_sum, gradient, group)
         else:
-            return self._between_rows(gradient, group)
-        return self._bound_by_effect(found, gradient, group)
+            return self._between_rows(gradient, group).times(1 + self.imputation)
+        return self._bound_by_effect(found, gradient, group).times(1 + self.imputation)
 
     def _bound_by_effect(self, found: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
         """Return a variance between units with what to expect of it, and at most, by design effects."""
