@@ -1,12 +1,12 @@
-"""How often intervals hold the truth where missing answers are filled: every statistic and design, of a known population.
+"""How often intervals hold the truth where missing answers are filled: all statistics and designs, known population.
 
-    python bench/filled_coverage.py [RUNS] [EPSILON] [WAY ...]
+    python bench/filled_coverage.py [RUNS] [EPSILON] [DESIGN or WAY ...]
 
-60,000 invented persons in 3 strata of 40 PSUs, of whom a number X is missing more often where it is large (10 to 45 % by
-group), at random within groups. Samples of 3,000 are drawn by five designs; each query has an ε of its own. The ways are
-`impute` (donors of limited use, behind the barrier), `smooth` (nearest donors with noise that follows a smooth bound, of
-samples without weights), `model` (respondents weighted up) and `ignore`. Questions, laws and post-processing are those of
-`populace estimate`; noise is drawn by NumPy from the same laws.
+60,000 invented persons in 3 strata of 40 PSUs, of whom a number X is missing more often where it is large (10 to 45 %
+by group), at random within groups. Samples of 3,000 are drawn by five designs; each query has an ε of its own. The ways
+are `impute` (donors of limited use, behind the barrier), `smooth` (nearest donors with noise that follows a smooth
+bound, of samples without weights), `model` (respondents weighted up) and `ignore`. Questions, laws and post-processing
+are those of `populace estimate`; noise is drawn by NumPy from the same laws.
 
 Claim: intervals of `impute`, `smooth` and `model` hold the truth in at least 95 − 1.5 % of all runs.
 """
@@ -192,6 +192,7 @@ class Rows:
         return tuple(found)
 
     def smooth(self, question: Any, *, mechanism: Any, lattice: Fraction) -> Fraction:
+        del lattice
         exact, bound = smooth_answers.answer(self._rows, question, schema=SCHEMA, key=self._key)
         u = self._rng.random()
         drawn = float(_tail_quantiles(mechanism.distribution, np.array([abs(2 * u - 1)]))[0]) * np.sign(
@@ -204,19 +205,19 @@ class Rows:
         return int(steps + round(self._rng.laplace(0, float(noise.scale))))
 
 
-def main(runs: int, epsilon: Fraction, ways: list[str]) -> None:
+def main(runs: int, epsilon: Fraction, ways: list[str], designs: list[str]) -> None:
     rng = np.random.default_rng([2026, 11])
     people = population(rng)
     budget = Budget.of(epsilon, Fraction(0), unit=SCHEMA.unit)
     print(f"{runs} runs, epsilon {float(epsilon):g} for each query; coverage in % (mean width of impute = 1)")
-    for design, drawn in DESIGNS.items():
+    for design in designs:
         held: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
         plans = {}
         for way in ways:
             for name, query in QUERIES.items():
                 try:
                     plans[way, name] = QueryPlan.of(
-                        Design.parse(drawn + WAYS[way], schema=SCHEMA),
+                        Design.parse(DESIGNS[design] + WAYS[way], schema=SCHEMA),
                         Queries.parse(f"[[query]]\n{query}", schema=SCHEMA),
                         budget=budget,
                     )
@@ -250,10 +251,11 @@ def main(runs: int, epsilon: Fraction, ways: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asked = [each for each in sys.argv[1:] if each in WAYS]
-    numbers = [each for each in sys.argv[1:] if each not in WAYS]
+    words = sys.argv[1:]
+    numbers = [each for each in words if each not in WAYS and each not in DESIGNS]
     main(
         int(numbers[0]) if numbers else 200,
         Fraction(numbers[1]) if len(numbers) > 1 else Fraction(4),
-        asked or list(WAYS),
+        [each for each in WAYS if each in words] or list(WAYS),
+        [each for each in DESIGNS if each in words] or list(DESIGNS),
     )

@@ -68,6 +68,7 @@ ADDED = {
     "model": MISSING.format(how="model"),
     "model and totals": MISSING.format(how="model") + TOTALS,
     "impute": MISSING.format(how="impute"),
+    "impute and totals": MISSING.format(how="impute") + TOTALS,
 }
 QUERIES = {
     Statistic.FREQUENCY: 'where = "X >= 20"',
@@ -91,9 +92,10 @@ with all that a statistic goes with, unless it says so.
 - *{sums}*: noisy sums of weights, with the sampling error of the design.
 - *{adjusted}*: the same, with weights that cells of `match` or of the totals adjust first
   ([how](../decisions/adjusted-weights.md)).
-- *{imputed}*: filled inside the barrier, or after it by cell means.
+- *{filled}*: the same, of rows that donors of limited use have filled inside the barrier (`max_uses`,
+  [how](../decisions/imputation.md)).
+- *{imputed}*: filled inside the barrier by the nearest donors, or after it by cell means.
 - *{counted}*: counts raked to the totals.
-- Anything else is refused before a row is read, with the nearest combination that works:
 
 {refusals}
 
@@ -154,15 +156,17 @@ def page() -> str:
                 row.append("; ".join([short["all"], *rest]))
             lines.append(f"| {kind.value} | {' | '.join(row)} |")
         lines.append("")
+    refused = "- Anything else is refused before a row is read, with the nearest combination that works"
     numbered = "\n".join(
         f"  {place}. {each.removeprefix('refused: ')}" for place, each in enumerate(refusals, 1)
     )
     return TEXT.format(
         sums=Route.SUMMED.value,
         adjusted=Route.ADJUSTED.value,
+        filled=Route.FILLED.value,
         imputed=Route.IMPUTED.value,
         counted=Route.COUNTED.value,
-        refusals=numbered,
+        refusals=f"{refused}:\n\n{numbered}" if refusals else "Nothing of this table is refused.",
         table="\n".join(lines).rstrip(),
     )
 

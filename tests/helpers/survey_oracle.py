@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ import numpy as np
 from populace.core.marginals import Counts, Marginal
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
+from populace.private.private_table import PrivateTable
+from populace.private.survey.exact_sums import add_up
+from populace.private.survey.survey_rows import SurveyRows
 from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_queries
 from populace.survey.calibration.calibrated_counts import answer_count_plan
@@ -30,6 +34,7 @@ class FakeSurvey:
     def __init__(
         self, frame: Any, *, schema: Schema, epsilon: str, delta: str = "0", seed: int = 1, noise: float = 1.0
     ) -> None:
+        self._frame = frame
         self._rows = SampledRows(frame, Design(schema=schema))
         self._schema = schema
         self._budget = Budget.of(Fraction(epsilon), Fraction(delta), unit=schema.unit)
@@ -53,6 +58,8 @@ class FakeSurvey:
 
     def exact(self, asked: Sum) -> Counts:
         rows, domain = self._rows, self._schema.domain
+        if asked.filled is not None:
+            return add_up(self._private, asked, schema=self._schema)
         kept = rows.meets(asked.where).copy()
         steps = np.full(len(kept), float(STEPS))
         for name in (*asked.known, *(factor.column for factor in asked.factors)):
@@ -85,6 +92,10 @@ class FakeSurvey:
             for part in parts.T
         ]
         return np.asarray(np.stack(found, axis=-1).astype(np.int64).reshape(shape))
+
+    @cached_property
+    def _private(self) -> SurveyRows:
+        return PrivateTable.of(self._frame, schema=self._schema).survey_rows()
 
     def _places(self, by: Marginal) -> Counts:
         places = np.zeros(len(self._rows.weight), dtype=np.int64)

@@ -79,7 +79,12 @@ def answer_adjusted_plan(oracle: SurveyOracle, *, plan: AdjustedPlan) -> tuple[E
 
 
 def answer_sum_plan(
-    oracle: SurveyOracle, *, plan: SumPlan, budget: Budget, unsure: float = 0.0, imputation: float = 0.0
+    oracle: SurveyOracle,
+    *,
+    plan: SumPlan,
+    budget: Budget,
+    unsure: float = 0.0,
+    imputation: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[Estimate, ...]:
     """Ask all sums of a plan in one go, then who is below which quantile of clusters, and return the estimates."""
     answers = dict(ask_sums(oracle, plan.batches(budget)))
@@ -164,7 +169,7 @@ def _make_row(
     sampled = question.weighted and spread is not None
     variance = 0.0 if spread is None else spread.variance
     # Of the two parts of a variance, the one that imputation adds.
-    part = totals.imputation / (1 + totals.imputation) if sampled else 1.0
+    part = totals.imputation[0] / (1 + totals.imputation[0]) if sampled else 1.0
     found = Estimate(
         query=question.query.name,
         group=group,

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from populace.core.errors import UsageError
+from populace.core.errors import SchemaError, UsageError
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
 from populace.survey.queries.queries import Queries
@@ -80,10 +80,14 @@ def sample(size: int = 20_000, seed: int = 3) -> tuple[pa.Table, dict[str, np.nd
     return table, {"x": x, "w": weight, "g": group, "h": columns["H"]}
 
 
+FILLED = '[missing.X]\nhow = "impute"\nmatch = ["G"]\nmax_uses = 2\n'
+
+
+@pytest.mark.parametrize("missing", [MISSING, FILLED], ids=["model", "impute"])
 @pytest.mark.parametrize("name", DESIGNS)
-def test_respondents_stand_for_their_cell_in_every_statistic(name: str) -> None:
+def test_respondents_stand_for_their_cell_in_every_statistic(name: str, missing: str) -> None:
     table, known = sample()
-    design = Design.parse(DESIGNS[name] + MISSING, schema=SCHEMA)
+    design = Design.parse(DESIGNS[name] + missing, schema=SCHEMA)
     queries = Queries.parse(ALL, schema=SCHEMA)
     oracle = FakeSurvey(table, schema=SCHEMA, epsilon="400", noise=0.0)
     found = answer_directly(oracle, design=design, queries=queries)
@@ -177,3 +181,57 @@ def test_what_does_not_combine_is_refused_with_what_does(design: str, query: str
     with pytest.raises(UsageError) as refused:
         plan_queries(Design.parse(design, schema=SCHEMA), queries)
     assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize("missing", [MISSING, FILLED], ids=["model", "impute"])
+def test_a_frequency_counts_filled_rows_with_the_error_of_imputation(missing: str) -> None:
+    """It is of rows: weights do not count, and what imputation leaves open is its only error but noise."""
+    table, known = sample()
+    queries = Queries.parse('[[query]]\nstatistic = "frequency"\nwhere = "X >= 20"', schema=SCHEMA)
+    oracle = FakeSurvey(table, schema=SCHEMA, epsilon="400", noise=0.0)
+    (found,) = answer_directly(
+        oracle, design=Design.parse(DESIGNS["psus"] + missing, schema=SCHEMA), queries=queries
+    )
+    exact = int((known["x"] >= 20).sum())
+    assert found.estimate == pytest.approx(exact, rel=0.02)
+    assert found.low < exact < found.high
+    assert found.sampling_error is None
+    assert found.degrees is None
+    assert found.imputation_error > 50
+
+
+def test_imputation_adds_to_errors_and_fewer_uses_leave_more_rows_to_weights() -> None:
+    """With 60 % missing in one group and f rows for each respondent of it, errors are f times those of filled rows."""
+    table, _ = sample()
+    queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "X"', schema=SCHEMA)
+    oracle = FakeSurvey(table, schema=SCHEMA, epsilon="400", noise=0.0)
+    found = []
+    for uses in (1, 2, 8):
+        design = Design.parse(FILLED.replace("= 2", f"= {uses}"), schema=SCHEMA)
+        (row,) = answer_directly(oracle, design=design, queries=queries)
+        # Of 60 %, 0.6^(uses + 1) are left over, in clumps.
+        added = 2.5**2 - 1 + 0.6 ** (uses + 1) * 1.6 / 0.4
+        assert row.imputation_error == pytest.approx(row.sampling_error * added**0.5, rel=0.05)
+        found.append(row)
+    # More uses take more noise, since one row then changes more others.
+    assert found[1].privacy_error < found[2].privacy_error
+    assert len({row.estimate for row in found}) == 3
+
+
+def test_uses_of_donors_are_those_of_the_design() -> None:
+    queries = Queries.parse('[[query]]\nstatistic = "count"\nwhere = "X >= 20"', schema=SCHEMA)
+    for text, uses in ((FILLED, 2), (FILLED.replace("= 2", "= 7"), 7), (FILLED.split("max_uses")[0], 2)):
+        (adjusted,) = plan_queries(Design.parse(text, schema=SCHEMA), queries).adjusted
+        asked = [each for each in adjusted.plan_sums(None).shares if each.filled is not None]
+        assert {each.filled.max_uses for each in asked} == {uses}
+        # What respondents of cells weigh is counted as it is.
+        assert all(each.filled is None for each in adjusted.first[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["max_uses = 0", "max_uses = 101", 'max_uses = 2\nties = "lowest"', 'max_uses = 2\nk = 2\ntake = "mean"'],
+)
+def test_uses_that_no_donor_can_have_are_refused(text: str) -> None:
+    with pytest.raises(SchemaError, match="donors cannot be used"):
+        Design.parse(FILLED.replace("max_uses = 2", text), schema=SCHEMA)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -38,25 +38,24 @@ class AdjustedCells:
     `unsure` is the square root of the greatest product of a cell's part of all weights and the relative variance of its
     factor. By Cauchy and Schwarz, noise in factors moves a sum of scores by a variance of at most its square, times
     what all rows weigh, times the weighted sum of squared scores; that holds for any group, wherever it lies.
-    `per_respondent` is how many rows each respondent stands for, in the cell where that is most.
+    `per_respondent` is how many rows each respondent stands for, in the cell where that is most. Of rows that no donor
+    serves it is left to chance how many there are: `unserved` is the variance of that, over all rows of a cell.
     """
 
     weights: CellWeights
     people: float
     unsure: float
     per_respondent: float = 1.0
+    unserved: float = 0.0
 
     @classmethod
-    def of(
-        cls, by: Marginal, factors: Floats, *, people: float, unsure: float, per_respondent: float = 1.0
-    ) -> AdjustedCells:
+    def of(cls, by: Marginal, factors: Floats, *, people: float, unsure: float) -> AdjustedCells:
         """Return factors as exact numbers."""
         steps = np.maximum(np.rint(np.nan_to_num(factors, nan=1.0) / float(FACTOR_UNIT)), 0).astype(np.int64)
         if not steps.any():
             steps[:] = FACTOR_UNIT.denominator
         values = tuple(int(each) * FACTOR_UNIT for each in steps.ravel().tolist())
-        weights = CellWeights(by=by, values=values)
-        return cls(weights=weights, people=people, unsure=unsure, per_respondent=per_respondent)
+        return cls(weights=CellWeights(by=by, values=values), people=people, unsure=unsure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,12 +64,11 @@ class ResponseAdjustment:
 
     Where `max_uses` is given, donors fill the other rows first, each up to so many of them, and all that have a value
     then stand for those that do not: of a cell of which the part q does not answer, q^(max_uses + 1), labels being
-    random. `largest` is the largest weight of a row.
+    random.
     """
 
     by: Marginal
     sums: tuple[Sum, Sum]
-    largest: float
     max_uses: int | None = None
 
     @classmethod
@@ -85,7 +83,6 @@ class ResponseAdjustment:
                 _sum_weights(by, design, where=universe, weighted=weighted),
                 _sum_weights(by, design, known=(column,), weighted=weighted),
             ),
-            largest=float(design.weight.most) if weighted and design.weight is not None else 1.0,
             max_uses=deck.max_uses if missing.how is MissingHandling.IMPUTE else None,
         )
 
@@ -102,19 +99,20 @@ class ResponseAdjustment:
         part = np.clip(everyone, noise[0], None) / whole
         relative = np.hypot(noise[0], noise[1] * factors) / np.where(clear, everyone, 1.0)
         factors = np.clip(factors, 1.0, MAX_RESPONSE_FACTOR)
-        per_respondent = float(factors.max())
+        per_respondent, unserved = float(factors.max()), 0.0
         if self.max_uses is not None:
             lost = 1 - 1 / factors
             left = lost ** (self.max_uses + 1)
             slope = (self.max_uses + 1) * lost**self.max_uses / (1 - left)
-            # How many rows of a cell find no donor is left to chance, in clumps of rows that wait for the same one.
-            clumped = self.largest * left * (1 + lost) / (1 - lost) / np.clip(everyone, noise[0], None)
-            relative = np.sqrt((relative / factors * slope) ** 2 + clumped)
+            # Rows that no donor serves come in clumps, of those that wait for the same one.
+            unserved = float((left * (1 + lost) / (1 - lost)).max())
+            relative = relative / factors * slope
             alike *= float(slope.max())
             factors = 1 / (1 - left)
         hidden = min(float(part[~clear].sum()), 1.0) * alike**2
         unsure = math.sqrt(max(float(np.where(clear, part * relative**2, 0.0).max()), hidden))
-        return AdjustedCells.of(self.by, factors, people=whole, unsure=unsure, per_respondent=per_respondent)
+        found = AdjustedCells.of(self.by, factors, people=whole, unsure=unsure)
+        return replace(found, per_respondent=per_respondent, unserved=unserved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

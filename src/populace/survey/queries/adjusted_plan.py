@@ -83,17 +83,23 @@ class AdjustedPlan:
             found.append(each.adjust(own))
         return tuple(found)
 
-    def imputation_variance(self, cells: Sequence[AdjustedCells]) -> float:
+    def imputation_variance(self, cells: Sequence[AdjustedCells]) -> tuple[float, float]:
         """Return what imputation adds to a variance, as a part of what it is without: in the worst of all cells.
+
+        The second number is what rows that no donor serves add to that of a total, of its weighted squares.
 
         With f rows for each respondent, one donor for each of the others makes a variance of n rows (2f − 1) times as
         large, and what donors of other sampling units hide of these f² times: the latter holds both. Respondents that
         are weighted up have weights that tell it; of a frequency, which has no sampling error, it is f − 1.
         """
-        most = max(each.per_respondent for each in cells)
+        most, unserved = (
+            max(each.per_respondent for each in cells),
+            max(each.unserved for each in cells),
+        )
         if self.deck is not None:
-            return most**2 - 1
-        return 0.0 if self.weighted else most - 1
+            weight = self.design.weight
+            return most**2 - 1 + unserved, unserved * (1.0 if weight is None else float(weight.most))
+        return (0.0 if self.weighted else most - 1), 0.0
 
     def plan_sums(self, cells: Sequence[AdjustedCells] | None) -> SumPlan:
         """Return the sums of the second step; without factors, those of a sample that needs no adjustment."""

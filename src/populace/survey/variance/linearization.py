@@ -77,16 +77,21 @@ class QueryTotals:
     weights: Floats
     found: ValueAndGradient
     unsure: float = 0.0
-    imputation: float = 0.0
+    imputation: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(
-        cls, question: SumQuestion, answers: Answers, *, unsure: float = 0.0, imputation: float = 0.0
+        cls,
+        question: SumQuestion,
+        answers: Answers,
+        *,
+        unsure: float = 0.0,
+        imputation: tuple[float, float] = (0.0, 0.0),
     ) -> QueryTotals:
         """Return the totals of a query.
 
         `unsure` is the variance of factors of weights, times what they multiply; `imputation` what imputed values add
-        to a sampling variance, as a part of it.
+        to a sampling variance, as a part of it, and to that of a total, of its weighted squares.
         """
         cells, answer = question.cells, answers[question.sum]
         totals = np.einsum("u,ugk->gk", cells.weights, _arrange(question, cells, answer.values))
@@ -125,21 +130,31 @@ class QueryTotals:
         """Return the sampling variance of the share of rows below a quantile, from what psus have below it."""
         size = float(self.totals[group].sum())
         found = self._between_psus(below, np.ones(1) / size, group, axes=self.question.by)
-        return self._bound_by_effect(found, gradient, group).times(1 + self.imputation)
+        return self._add_imputation(self._bound_by_effect(found, gradient, group), gradient, group)
 
     def spread(self, gradient: Floats, group: int) -> SamplingVariance | None:
         """Return the variance of a number with this gradient, by sampling and imputation, or None where it has none."""
         question = self.question
         if not question.weighted:
-            value = self.imputation * self._sum_squares(gradient, group)
+            value = self.imputation[0] * self._sum_squares(gradient, group)
             return SamplingVariance(value=value, degrees=_MANY_DEGREES) if value else None
         if question.design.replicates is not None:
             found = self._between_replicates(question.design.replicates, gradient, group)
         elif question.design.clustered:
             found = self._between_psus(question.psu_sum, gradient, group)
         else:
-            return self._between_rows(gradient, group).times(1 + self.imputation)
-        return self._bound_by_effect(found, gradient, group).times(1 + self.imputation)
+            return self._add_imputation(self._between_rows(gradient, group), gradient, group)
+        return self._add_imputation(self._bound_by_effect(found, gradient, group), gradient, group)
+
+    def _add_imputation(self, found: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
+        """Return a sampling variance with what imputation adds to it."""
+        part, of_totals = self.imputation
+        if not part:
+            return found
+        found = found.times(1 + part)
+        if not of_totals or not self.question.query.statistic.is_total:
+            return found
+        return replace(found, value=found.value + of_totals * self._sum_squares(gradient, group))
 
     def _bound_by_effect(self, found: SamplingVariance, gradient: Floats, group: int) -> SamplingVariance:
         """Return a variance between units with what to expect of it, and at most, by design effects."""
