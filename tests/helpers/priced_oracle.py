@@ -22,7 +22,7 @@ from populace.schema.unit import PrivacyUnit
 class PricedOracle:
     """Answers from rows of codes with seeded noise, and writes down what every question costs."""
 
-    partition, groups, max_rows = (), (), None
+    partition, groups, max_rows, earlier = (), (), None, ()
 
     def __init__(
         self,

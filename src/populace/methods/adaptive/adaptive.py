@@ -20,6 +20,7 @@ from populace.inference.model import Model
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.adaptive.earlier_tables import EarlierTables
 from populace.methods.adaptive.pair_screen import PairScreen, simulate_noise_error
 from populace.methods.independent import measure_columns
 from populace.methods.method import Method, PublicTableUse
@@ -108,21 +109,25 @@ def _measure_columns_and_pairs(
     # No column is left out at first, however small beside others.
     each = np.maximum(each, each.max() / 100)
     columns_alone = [Marginal((name,)) for name in names]
-    first = measure_batch(oracle, columns_alone, each, share=CONFIG.first_share)
-    screen = PairScreen(oracle, first)
+    earlier = EarlierTables(oracle.earlier, schema=oracle.schema)
+    first_share = Fraction(0) if earlier.know_columns else CONFIG.first_share
+    first = () if earlier.know_columns else measure_batch(oracle, columns_alone, each, share=first_share)
+    screen = PairScreen(oracle, earlier.columns + first, earlier=earlier)
     pairs = screen.pairs(weights)
     precision = 1 / float(oracle.budget.measure_noise(Fraction(1), marginals=1).variance)
-    deviation = math.sqrt(2 * len(names) / (float(1 - CONFIG.first_share) * precision))
+    paid = float(1 - first_share) * precision + earlier.total_precision
+    deviation = math.sqrt(2 * len(names) / paid)
     # What a public table says of a pair is worth a score also where measuring it never would be.
     if oracle.public is None:
         errors = screen.costs(pairs, deviation=deviation) * deviation
-        pairs = [p for p, error in zip(pairs, errors, strict=True) if screen.max_distance(p) > error]
+        worth = (screen.is_known(p) or screen.max_distance(p) > e for p, e in zip(pairs, errors, strict=True))
+        pairs = [pair for pair, kept in zip(pairs, worth, strict=True) if kept]
     if not pairs:
-        return first + measure_batch(oracle, columns_alone, each, share=1 - CONFIG.first_share), nothing
+        return first + measure_batch(oracle, columns_alone, each, share=1 - first_share), nothing
     progress("scoring pairs", 0.2)
-    scores, doubts, taken = score_pairs(oracle, screen, pairs)
+    scores, doubts, taken = _judge_pairs(oracle, screen, pairs)
     trusted = screen.trusted
-    left = 1 - CONFIG.first_share - taken
+    left = 1 - first_share - taken
     budget = float(left) * precision
     coarse = screen.coarse_domains(pairs)
     singles = map_precisions(pairs, [(name,) for name in names], domain=screen.domain, coarse=coarse)
@@ -130,7 +135,8 @@ def _measure_columns_and_pairs(
     important = np.array([float(weights[pair]) for pair in pairs])
     gains = important * (scores - CONFIG.score_deviations * doubts)
     costs = important * screen.costs(pairs, deviation=deviation)
-    chosen = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget)
+    known = screen.known_precisions(pairs)
+    chosen = choose_pairs(gains, costs, singles=singles, columns=columns, budget=budget, known=known)
     taken_pairs = [pairs[number] for number in chosen.tolist()]
     own = _plan_batch(taken_pairs, costs[chosen], screen=screen, columns=columns, budget=budget).own
     share = round_down_share(float(own.sum()) / budget) * left if chosen.size else left
@@ -139,13 +145,13 @@ def _measure_columns_and_pairs(
     if share == left:
         return measured, trusted
     progress("measuring pairs", 0.8)
-    screen = PairScreen(oracle, measured, trusted=trusted)
+    screen = PairScreen(oracle, earlier.columns + measured, trusted=trusted, earlier=earlier)
     asked = list(filter(screen.is_informative, taken_pairs))
     rest = left - share
     if not asked:
         return measured + measure_batch(oracle, columns_alone, each, share=rest), trusted
     budget = float(rest) * precision
-    deviation = math.sqrt(len(asked) / budget)
+    deviation = math.sqrt(len(asked) / (budget + earlier.total_precision))
     columns = screen.columns(weights, deviation=deviation)
     costs = np.array([float(weights[pair]) for pair in asked]) * screen.costs(asked, deviation=deviation)
     plan = _plan_batch(asked, costs, screen=screen, columns=columns, budget=budget)
@@ -171,6 +177,25 @@ class _BatchPlan:
     precisions: Floats
     own: Floats
     error: float
+
+
+def _judge_pairs(
+    oracle: Oracle, screen: PairScreen, pairs: Sequence[Clique]
+) -> tuple[Floats, Floats, Fraction]:
+    """Return what measuring each pair gains, its deviation, and the share of the budget that finding out took.
+
+    Of pairs that earlier releases measured, their tables say how far they are from independence, and nothing is asked.
+    All others are scored against the model of the earlier tables, or independence.
+    """
+    new = np.array([not screen.is_known(pair) for pair in pairs])
+    if new.all():
+        return score_pairs(oracle, screen, pairs)
+    gains, doubts, taken = np.zeros(len(pairs)), np.zeros(len(pairs)), Fraction(0)
+    gains[~new] = screen.earlier_distances([pairs[number] for number in np.flatnonzero(~new).tolist()])
+    if new.any():
+        unseen = [pairs[number] for number in np.flatnonzero(new).tolist()]
+        gains[new], doubts[new], taken = score_pairs(oracle, screen, unseen)
+    return gains, doubts, taken
 
 
 def score_pairs(
@@ -238,8 +263,9 @@ def _plan_batch(
         ),
         columns=columns,
         budget=budget,
+        known=(known := screen.known_precisions(tables)),
     )
-    error = float((costs / np.sqrt(pairs.known_precisions(found, count=len(asked)))).sum())
+    error = float((costs / np.sqrt(pairs.known_precisions(found + known, count=len(asked)))).sum())
     return _BatchPlan(tables=tables, precisions=found, own=own, error=error)
 
 
@@ -250,7 +276,7 @@ def measure_triples(
 
     They are compared with the model of everything measured so far, in its groups.
     """
-    model = fit_model(measured, space=ModelSpace.of(oracle.schema))
+    model = fit_model([*oracle.earlier, *measured], space=ModelSpace.of(oracle.schema))
     wanted = _unmeasured_triples(model, workload)
     if not wanted:
         return (), share

@@ -18,6 +18,7 @@ from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.measurements.pooled_counts import combine_repeats, estimate_rows, group_repeats
 from populace.measurements.public_marginals import PublicMarginals
+from populace.methods.adaptive.earlier_tables import EarlierTables
 from populace.methods.adaptive.pooled_scores import pool_scores
 from populace.methods.linked_workload import alike_pairs, column_layers
 from populace.methods.oracle import Oracle
@@ -41,17 +42,26 @@ class PairScreen:
     """What noisy columns say: counts, groups of rare codes, and pairs as they would be without any dependence."""
 
     def __init__(
-        self, oracle: Oracle, measured: Sequence[Measurement], *, trusted: frozenset[Clique] = frozenset()
+        self,
+        oracle: Oracle,
+        measured: Sequence[Measurement],
+        *,
+        trusted: frozenset[Clique] = frozenset(),
+        earlier: EarlierTables | None = None,
     ) -> None:
         self.public = oracle.public
         self.trusted = trusted
+        self._earlier = earlier or EarlierTables((), schema=oracle.schema)
         columns = [(name,) for name in oracle.domain]
         public = None if oracle.public is None else PublicMarginals.of(oracle.public, columns)
         found = [combine_repeats(same) for same in group_repeats(shrink_to_public(measured, public))]
         alone = {item.marginal.clique[0]: item for item in found}
         self._columns = {name: alone[name] for name in oracle.domain}
         measured_columns = list(self._columns.values())
-        space = ModelSpace.of(oracle.schema).group(group_rare_codes(measured_columns, oracle=oracle))
+        kept = self._earlier.groupings
+        free = [item for name, item in self._columns.items() if name not in kept]
+        groups = (*group_rare_codes(free, oracle=oracle), *(each for each in kept.values() if each))
+        space = ModelSpace.of(oracle.schema).group(groups)
         self._groupings, self.domain = space.groupings, space.grouped_domain
         self.total = max(1.0, estimate_rows(measured_columns)[0])
         self._baseline = fit_baseline(measured_columns, space=space, total=self.total)
@@ -112,6 +122,18 @@ class PairScreen:
         inside = [bool(self._alike) and self._together[0].issuperset(pair) for pair in pairs]
         return np.flatnonzero(inside)
 
+    def is_known(self, pair: Clique) -> bool:
+        """Say whether earlier releases measured a pair, by itself or with others."""
+        return pair in self._earlier.pairs
+
+    def known_precisions(self, tables: Iterable[Clique]) -> Floats:
+        """Return the precisions that earlier releases have of tables, 0 where they have not the same cells."""
+        return np.array([self._earlier.precision(self.marginal(table)) for table in tables])
+
+    def earlier_distances(self, pairs: Sequence[Clique]) -> Floats:
+        """Return how far pairs are from independence, as the model of earlier releases has them."""
+        return np.array([float(np.abs(self._table(p) - self._independent_table(p)).sum()) for p in pairs])
+
     def costs(self, pairs: Sequence[Clique], *, deviation: float) -> Floats:
         """Return the L1 error per deviation of each pair, once it is measured and cleaned.
 
@@ -155,6 +177,10 @@ class PairScreen:
         )
 
     def _table(self, pair: Clique) -> Table:
+        """Return a pair as it is expected to be: by earlier releases, by a public table, or without dependence."""
+        known = self._earlier.table(pair, groupings=self._groupings, total=self.total)
+        if known is not None:
+            return self._sum_to_coarse(known, pair)
         alone = self._independent_table(pair)
         return self._public_table(pair, beside=alone) if pair in self.trusted else alone
 

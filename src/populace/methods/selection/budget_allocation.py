@@ -94,23 +94,25 @@ def allocate(
     singles: PrecisionMap,
     columns: ColumnCosts,
     budget: float,
+    known: Floats | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the precision of each table and of each column by itself that makes the sum of errors least.
 
     A pair of cost k that is known with precision q errs by k/√q; a column errs by alone/√(known + own + from tables)
     + merged/√(known + own). What tables tell of pairs and of single columns is their reach. The precisions sum to the
     budget; since errors are convex in them, multiplying each by the root of what a little more of it would gain leads
-    to the best.
+    to the best. `known` are precisions that tables have from earlier releases: they come on top of the budget.
     """
     count = len(costs)
+    before_run = np.zeros(tables) if known is None else known
     start = pairs.table_gains(costs, count=tables) + 1e-9
     shares = np.concatenate([start, columns.alone + columns.merged + 1e-9]) ** (2 / 3)
     shares *= budget / shares.sum()
     for _ in range(_ROUNDS):
-        own = columns.known + shares[tables:]
-        joint = own + singles.known_precisions(shares[:tables], count=len(own))
+        own, held = columns.known + shares[tables:], before_run + shares[:tables]
+        joint = own + singles.known_precisions(held, count=len(own))
         gain = 0.5 * columns.alone * joint**-1.5
-        known_precisions = np.maximum(pairs.known_precisions(shares[:tables], count=count), 1e-300)
+        known_precisions = np.maximum(pairs.known_precisions(held, count=count), 1e-300)
         gains = np.concatenate(
             [
                 pairs.table_gains(0.5 * costs * known_precisions**-1.5, count=tables)
@@ -142,11 +144,21 @@ def choose_best_prefix(gains: Floats, costs: Floats, *, budget: float, beside: f
 
 
 def choose_pairs(
-    gains: Floats, costs: Floats, *, singles: PrecisionMap, columns: ColumnCosts, budget: float
+    gains: Floats,
+    costs: Floats,
+    *,
+    singles: PrecisionMap,
+    columns: ColumnCosts,
+    budget: float,
+    known: Floats,
 ) -> Ints:
-    """Return the numbers of the pairs that are worth measuring beside all columns."""
+    """Return the numbers of the pairs that are worth measuring beside all columns.
+
+    With pairs `known` from earlier releases it chooses as one run of all budgets would: what they bought is theirs.
+    """
     least = float(((columns.alone + columns.merged) ** (2 / 3)).sum())
-    chosen = choose_best_prefix(gains, costs, budget=budget, beside=least)
+    whole = budget + float(known.sum())
+    chosen = choose_best_prefix(gains, costs, budget=whole, beside=least)
     for _ in range(_REPEATS):
         if chosen.size:
             # Pairs tell of columns as well, so these may need less than they would alone.
@@ -158,10 +170,11 @@ def choose_pairs(
                 singles=_restrict_map(singles, chosen),
                 columns=columns,
                 budget=budget,
+                known=known[chosen],
             )
-            part = min(float(own.sum()) / budget, 1 - 1e-6)
+            part = min(float(own.sum()) / whole, 1 - 1e-6)
             needed = float((costs[chosen] ** (2 / 3)).sum()) * part / (1 - part)
-            chosen = choose_best_prefix(gains, costs, budget=budget, beside=min(least, needed))
+            chosen = choose_best_prefix(gains, costs, budget=whole, beside=min(least, needed))
     return chosen
 
 
