@@ -10,6 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
+from populace.api import measure as measuring
 from populace.api import reservation
 from populace.api.measure import measure
 from populace.measurements.measurements import Measurements
@@ -129,14 +130,20 @@ def run_twin(
     text: str = SCHEMA,
     public: Rows | None = None,
     check_rules: bool = False,
+    earlier: Measurements | None = None,
 ) -> Twin:
-    """Run a method on both; where there is no folder for ledgers, books are kept under their rules and in no file."""
+    """Run a method on both; where there is no folder for ledgers, books are kept under their rules and in no file.
+
+    `earlier` is what a run before measured, the same for both: it is known, as a release that the ledger has booked.
+    """
     recorder = RecordingNoise(ExactNoise(RehearsalEntropy(seed)))
     common = {"schema": schema(text), "epsilon": epsilon, "delta": delta, "method": method}
     common |= {} if public is None else {"public": public.frame()}
     common |= {"check_rules": True} if check_rules else {}
     folder = ledgers or Path("nowhere")
-    with nullcontext() if ledgers else patch.object(reservation, "Ledger", Workspace):
+    known = () if earlier is None else ((earlier, "0" * 64),)
+    books = nullcontext() if ledgers else patch.object(reservation, "Ledger", Workspace)
+    with books, patch.object(measuring, "load_earlier", lambda *_, **__: known):
         first = measure(pair[0].frame(), ledger=folder / f"{seed}-a.db", noise=recorder, **common)
         player = ReplayingNoise(recorder.transcript.entries)
         second = measure(pair[1].frame(), ledger=folder / f"{seed}-b.db", noise=player, **common)

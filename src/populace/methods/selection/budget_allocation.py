@@ -150,13 +150,14 @@ def choose_pairs(
     singles: PrecisionMap,
     columns: ColumnCosts,
     budget: float,
-    known: Floats,
+    known: Floats | None = None,
 ) -> Ints:
     """Return the numbers of the pairs that are worth measuring beside all columns.
 
     With pairs `known` from earlier releases it chooses as one run of all budgets would: what they bought is theirs.
     """
     least = float(((columns.alone + columns.merged) ** (2 / 3)).sum())
+    known = np.zeros(len(costs)) if known is None else known
     whole = budget + float(known.sum())
     chosen = choose_best_prefix(gains, costs, budget=whole, beside=least)
     for _ in range(_REPEATS):
