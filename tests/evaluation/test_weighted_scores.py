@@ -11,12 +11,12 @@ import pytest
 import populace as pp
 from populace.core.errors import DataError
 from populace.core.marginals import Domain
+from populace.evaluation.score_row_pair import WITHOUT_WEIGHTS
 from populace.evaluation.scores.equivalent_sample_size import CellShares, score_sample_size
 from populace.evaluation.scores.logistic_regression import area_under_curve, fit_logistic
 from populace.evaluation.scores.marginal_distance import Weights, pair_tables, total_variation
 from populace.evaluation.scores.propensity import score_propensity
 from populace.evaluation.scores.regression_overlap import fit_coefficients
-from populace.evaluation.weighted_scores import WITHOUT_WEIGHTS
 from tests.evaluation.test_score_files import SCHEMA, people
 
 # The rows that these look at are drawn, and those of a repeated file are others.

@@ -17,9 +17,8 @@ from populace.evaluation.evaluation_result import (
 )
 from populace.evaluation.input_files import check_columns, find_synthetic, refuse_same_file, release_of
 from populace.evaluation.linked_evaluation import evaluate_linked
-from populace.evaluation.score_row_pair import score_row_pair
+from populace.evaluation.score_row_pair import WITHOUT_WEIGHTS, score_row_pair
 from populace.evaluation.scores.score import Direction, Score
-from populace.evaluation.weighted_scores import WITHOUT_WEIGHTS
 from populace.schema.schema import Schema
 from populace.survey.claims.claims import Claims
 
