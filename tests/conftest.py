@@ -44,11 +44,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of a grid that is marked `sampled(count)`, leave so many cases with the fast tests; the others are slow."""
     grids = defaultdict(list)
     for item in items:
+        mark = item.get_closest_marker("sampled")
         later = any(item.get_closest_marker(name) for name in ("slow", "full"))
-        if isinstance(item, pytest.Function) and item.get_closest_marker("sampled") and not later:
-            grids[item.nodeid.partition("[")[0]].append(item)
-    for cases in grids.values():
-        (count,) = cases[0].get_closest_marker("sampled").args
+        if mark and not later and hasattr(item, "callspec"):
+            grids[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, count), cases in grids.items():
         kept = choose_cases([case.callspec.indices for case in cases], count=count)
         for place, case in enumerate(cases):
             if place not in kept:
@@ -60,3 +60,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.set_threshold(100_000, 50, 100)
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter find at its end what was left out: a library that counts its objects would miss them."""
+    gc.unfreeze()

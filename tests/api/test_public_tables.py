@@ -31,6 +31,8 @@ from populace.release.verify.verify import verify
 from populace.schema.schema import Schema
 from tests.helpers.priced_oracle import PricedOracle
 
+pytestmark = pytest.mark.sampled(6)
+
 SIZES = {"a": 6, "b": 6, "c": 6, "d": 6}
 SCHEMA = Schema.parse(
     '[table]\ndataset = "tiny"\nunit = "person"\nid = "who"\nrows_per_unit = 2\n\n'

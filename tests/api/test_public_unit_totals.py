@@ -37,6 +37,7 @@ def run(text: str, folder: Path, persons: pa.Table | None = None, **more: Any) -
     return pp.synthesize(rows, schema=schema, ledger=folder / "ledger.db", **(ASKED | more))
 
 
+@pytest.mark.slow
 def test_totals_are_exact_in_every_file_and_cost_nothing(tmp_path: Path) -> None:
     release = run(TOTALS, tmp_path, seed=3)
     release.save(tmp_path / "release")

@@ -43,6 +43,8 @@ from tests.audit.arrow_shapes import (
 from tests.audit.replay import RecordingNoise, ReplayingNoise, check_sensitivities
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(8)
+
 Read = dict[str, dict[str, Any]]
 
 

@@ -82,6 +82,7 @@ def test_answers_are_printed_written_and_verified(place: Path, capsys: pytest.Ca
     assert [each.answer.value for each in pp.Checks.load(place / "checks").answers][:2] == ["yes", "yes"]
 
 
+@pytest.mark.slow
 def test_people_read_one_line_for_each_claim(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(place, "pure", "--epsilon", "1", "--delta", "0") == 0
     shown = capsys.readouterr()

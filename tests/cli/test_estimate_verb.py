@@ -15,6 +15,8 @@ from populace.privacy.ledger.ledger import Ledger
 from tests.helpers import small_survey
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(6)
+
 
 class Bench:
     """A folder with a survey in files, and how to run the verb on it."""

@@ -25,6 +25,7 @@ def files(tmp_path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_scores_are_written_and_said_to_be_internal(files, tmp_path: Path, capsys) -> None:
     out = tmp_path / "out"
     assert (

@@ -32,6 +32,8 @@ from populace.private.read.file_signatures import can_be_header, is_like_value
 from populace.private.read.rows_to_codes import open_source
 from tests.cli.workspace import CANARY, Workspace
 
+pytestmark = pytest.mark.sampled(12)
+
 PLAN = ["plan", "--population", "100", "--epsilon", "1", "--delta", "0"]
 SEEN = ("sex", "age")
 # Names, labels and missing codes stand in headers; these stand in rows.

@@ -49,6 +49,7 @@ def test_a_range_in_a_query_is_said_to_be_what_does_not_go_with_filling() -> Non
         plan_queries(design, queries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queries", "unused"), [(1, True), (40, False)])
 def test_expectations_use_delta_where_it_is_worth_it(
     queries: int, unused: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

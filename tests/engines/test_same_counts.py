@@ -79,6 +79,7 @@ def test_what_a_unit_keeps_does_not_follow_from_the_order_of_rows(
         assert count_pairs(load(visits.take(list(range(399, -1, -1)))), UNIT_SCHEMA) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "load", ["duckdb-file", *as_slow("polars-lazy", "duckdb-parquet", *SLOW)], indirect=True
 )

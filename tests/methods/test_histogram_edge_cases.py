@@ -53,6 +53,7 @@ def test_a_column_may_be_called_whole_rows(method, tmp_path):
     assert verify(tmp_path / "release").passed
 
 
+@pytest.mark.slow
 def test_intervals_of_sums_of_counts_held_within_a_range_hold(tmp_path):
     """Near 0 each count is too high on average, and sums of many are by as much more.
 

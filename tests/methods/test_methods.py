@@ -22,6 +22,8 @@ from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(13)
+
 
 def run(table, *, sizes, method, tmp_path, epsilon="5", delta="1e-6", seed=1):
     return measure(

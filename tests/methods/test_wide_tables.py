@@ -38,6 +38,7 @@ def listed_triples(names: list[str], domain: Domain, *, cells: int, most: int) -
     return [triple for triple in found if triple in kept]
 
 
+@pytest.mark.slow
 def test_a_workload_by_name_of_a_wide_table_is_no_list() -> None:
     schema = Schema.from_sizes(columns(WIDE))
     tracemalloc.start()

@@ -22,6 +22,8 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.schema.schema import Schema
 
+pytestmark = pytest.mark.sampled(6)
+
 SCHEMA = Schema.parse("""
 [columns.AGE]
 kind = "integer"
@@ -226,6 +228,7 @@ def asked(tmp_path: Path, **options: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_the_method_gets_it_and_the_release_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Workload] = []
 

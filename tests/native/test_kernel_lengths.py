@@ -30,6 +30,8 @@ from populace.private.engines import memory_engine as memory
 from populace.sampling.fit_rows import plan_moves
 from populace.schema.conditions.rules import Rule, Rules
 
+pytestmark = pytest.mark.sampled(10)
+
 needs_loops = pytest.mark.skipif(not kernels.compiled(), reason="the loops in C were not built")
 
 KINDS = (np.uint8, np.uint16, np.uint32)

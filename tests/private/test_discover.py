@@ -24,6 +24,8 @@ from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.helpers.privacy_units import exact_totals, invariants_of, make_unit
 
+pytestmark = pytest.mark.sampled(6)
+
 SCHEMA = """
 [table]
 unit = "person"

@@ -27,6 +27,8 @@ from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours
 from tests.helpers.planted_faults import seeded
 
+pytestmark = pytest.mark.sampled(2)
+
 MOST = 80
 SCHEMA = """
 [table]

@@ -224,6 +224,7 @@ def test_the_report_shows_every_estimate(found: Estimates, monkeypatch: pytest.M
     assert {"query-1", "query-4", "budget"} <= set(charts)
 
 
+@pytest.mark.slow
 def test_a_report_without_anything_to_say_is_still_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

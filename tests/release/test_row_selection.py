@@ -28,6 +28,8 @@ from populace.schema.row_filter import RowFilter
 from populace.schema.schema import Schema
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(4)
+
 TEXT = """
 [table]
 dataset = "people"

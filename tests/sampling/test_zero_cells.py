@@ -11,6 +11,8 @@ from populace.inference.model import Model
 from populace.sampling.draw_rows import draw_rows
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(4)
+
 
 class Stuck:
     """A source of chance whose offsets are always the same."""

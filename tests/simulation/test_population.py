@@ -22,6 +22,8 @@ from populace.simulation.population import POPULATION_SCHEMA, draw_population, s
 from populace.simulation.portable_draws import NORMAL_QUANTILES, NORMAL_SHARES
 from populace.simulation.sample_survey import AREAS_DRAWN, draw_sample, simulate_survey
 
+pytestmark = pytest.mark.sampled(4)
+
 DIGEST = "1ca112c4958eb728edcfc9c807675b731e1fb5f7ae16256d0bdc87003dc5a51e"
 DESIGN = ["household_id", "stratum", "psu", "weight"]
 WORKS = ["employed", "self-employed"]

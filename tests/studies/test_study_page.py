@@ -23,6 +23,7 @@ def made(tmp_path_factory):
     return runs, to_table(rows)
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn_on_one_page(made):
     runs, table = made
     document = build_document(runs.study, truth=runs.truth, table=table)

@@ -15,6 +15,8 @@ from populace.inference.constraints.support import drop_redundant_rules
 from populace.schema.conditions.rules import Rule, Rules
 from tests.helpers.random_rules import allowed_rows
 
+pytestmark = pytest.mark.sampled(6)
+
 
 def between(names: str, relations: dict[str, np.ndarray]) -> Rules:
     size = len(next(iter(relations.values())))

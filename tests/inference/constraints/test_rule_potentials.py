@@ -20,6 +20,8 @@ from tests.helpers.least_squares import least_loss, margin, measured, random_cli
 from tests.helpers.random_rules import allowed_rows, broken_rows, random_rules
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(6)
+
 
 def problem(seed, *, columns=5, largest=4, most=2):
     rng = np.random.default_rng(seed)

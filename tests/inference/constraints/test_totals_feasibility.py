@@ -24,6 +24,8 @@ from populace.schema.conditions.rules import Totals
 from tests.helpers.random_rules import allowed_rows, random_rules
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(4)
+
 # Without exchanges rows are left over in all of these.
 SEEDS = (4, 9, 12, 22)
 

@@ -24,6 +24,8 @@ from populace.planning.simulated.populations import invent_population
 from populace.planning.simulated.simulated_run import close_domains
 from populace.schema.schema import Schema
 
+pytestmark = pytest.mark.sampled(6)
+
 SCHEMA = Schema.parse("""
 [columns.sex]
 kind = "categorical"

@@ -32,6 +32,8 @@ from populace.privacy.accounting.privacy_loss import (
 from tests.helpers.budgets import zcdp_cap
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(12)
+
 SLACK = Fraction(1, 2**60)
 # ε, δ, tight ρ of zCDP, exact μ²/2 of the Gaussian curve
 TABLE = [

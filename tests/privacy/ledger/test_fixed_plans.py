@@ -28,6 +28,8 @@ from tests.helpers.ledgers import forge, rows
 from tests.helpers.privacy_units import exact_totals, make_unit
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(3)
+
 DELTA = Fraction("1e-6")
 NOTHING = (Fraction(0), Fraction(0))
 

@@ -23,6 +23,8 @@ from populace.privacy.sensitivity.poststratification import (
 )
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(8)
+
 # ----------------------------------------------------------------------------------------- the running example
 
 POPULATIONS = [100_000] * 5  # ages 0–12, 13–18, 19–39, 40–64, 65+

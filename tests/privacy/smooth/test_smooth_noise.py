@@ -25,6 +25,8 @@ from populace.privacy.smooth.smooth_noise import (
 from tests.helpers.budgets import zcdp_cap
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(8)
+
 LN2 = math.log(2)
 FAMILIES = [Cauchy, lambda gamma: Student(gamma - 1), PolyPlace]
 

@@ -20,6 +20,8 @@ from populace.privacy.smooth.smooth_distributions import Cauchy, LaplaceLogNorma
 from populace.privacy.smooth.smooth_noise import LN_2, SmoothNoise, calibrate_family
 from populace.privacy.smooth.smooth_sampler import PowerTail, draw_smooth_answer, round_if_certain
 
+pytestmark = pytest.mark.sampled(6)
+
 FINE = Fraction(1, 2**40)
 # Each test of a drawn law raises a false alarm with this probability.
 ALARM = 1e-6

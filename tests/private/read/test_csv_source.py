@@ -18,6 +18,8 @@ from populace.private.read.rows_to_codes import check_header, open_source, read_
 from populace.private.read.sources import ParquetSource
 from populace.schema.schema import Schema
 
+pytestmark = pytest.mark.sampled(8)
+
 SCHEMA = Schema.parse("""
 [columns.AGE]
 kind = "integer"

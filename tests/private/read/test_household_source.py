@@ -22,6 +22,8 @@ from populace.schema.linked import linked_reader
 from tests.helpers.linked_files import draw_neighbours, linked_schema, to_frames, wide_rows
 from tests.helpers.planted_faults import seeded
 
+pytestmark = pytest.mark.sampled(3)
+
 MOST = 3
 
 

@@ -31,6 +31,8 @@ from populace.schema.schema import Schema
 from populace.schema.unit import Neighbours, PrivacyUnit
 from populace.survey.sums import CellWeights, Indicator, MomentSplit, Sum, SumFactor
 
+pytestmark = pytest.mark.sampled(3)
+
 COLUMNS = """
 [columns.SEX]
 kind = "categorical"

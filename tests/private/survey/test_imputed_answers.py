@@ -26,6 +26,8 @@ from populace.schema.schema import Schema
 from populace.survey.smooth_questions import Donors, ImputedQuestion, ImputedStatistic
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(6)
+
 SCHEMA = Schema(
     columns={
         "PLACE": IntegerColumn(name="PLACE", min=0, max=2),

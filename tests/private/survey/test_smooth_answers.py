@@ -54,6 +54,8 @@ from tests.audit.replay import (
     privacy_loss,
 )
 
+pytestmark = pytest.mark.sampled(8)
+
 SCHEMA = Schema.parse("""
 [columns.SEX]
 kind = "categorical"

@@ -131,6 +131,7 @@ def test_the_number_of_rows_comes_from_the_exact_total():
     assert RowCountOrigin.of(schema, **asked | {"selection": some}) is RowCountOrigin.NOISE
 
 
+@pytest.mark.slow
 def test_how_epsilon_was_computed_is_told_where_the_distribution_decided(tmp_path):
     schema, record = made(tmp_path, back=True)
     statement, page = state(schema, record)

@@ -15,7 +15,7 @@ from populace.privacy.ledger.run_record import format_short_up
 from populace.release.statement.statement import round_to_float
 from tests.helpers import releases
 
-AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=10**6)
+AMOUNTS = st.builds(Fraction, st.integers(1, 10**6), st.integers(1, 10**12))
 
 
 @given(AMOUNTS)

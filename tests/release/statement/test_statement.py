@@ -49,6 +49,8 @@ from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.helpers import releases
 from tests.helpers.privacy_units import make_unit
 
+pytestmark = pytest.mark.sampled(4)
+
 KEYS = {
     "epsilon", "delta", "neighbours", "unit", "rows_per_unit", "dataset", "total", "spends", "domains", "not_covered",
     "used",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from populace.release.statement.survey_limitations import list_survey_limitations
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
@@ -52,6 +54,7 @@ def test_schools_are_not_called_persons():
         assert "people" not in words(design)
 
 
+@pytest.mark.slow
 def test_a_whole_statement_about_schools_speaks_of_no_people(tmp_path, monkeypatch):
     monkeypatch.setattr(
         small_survey, "SCHEMA", small_survey.SCHEMA.replace('unit = "person"', 'unit = "school"')

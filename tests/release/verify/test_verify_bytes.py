@@ -35,6 +35,8 @@ from populace.release.verify.verify_bytes import check_report
 from tests.helpers import releases
 from tests.helpers.forged_releases import RELEASES, exit_code
 
+pytestmark = pytest.mark.sampled(6)
+
 NEWEST = RELEASES / str(RELEASE_FORMAT)
 ROWS = "sex,age\nf,31\nm,77\nf,8\n"
 

@@ -42,6 +42,8 @@ from populace.survey.variance.linearization import NoisySum
 from populace.survey.variance.smooth_noise_error import DonorLoad, changed_rows_draws, distribution_draws
 from tests.helpers.sampled_cases import sample_cases
 
+pytestmark = pytest.mark.sampled(4)
+
 SCHEMA = Schema(
     columns={
         "AGE": IntegerColumn(name="AGE", min=0, max=3),

@@ -10,6 +10,8 @@ import pytest
 from populace.core.errors import UsageError
 from populace.survey.variance.combining_rules import ImplicateOrigin, combine_implicates
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def test_by_hand():
     found = combine_implicates([1.0, 3.0], [2.0, 4.0], noise=0.5, size=2.0)

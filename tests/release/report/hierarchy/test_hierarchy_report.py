@@ -255,6 +255,7 @@ def test_a_page_of_many_units_stays_small(tmp_path: Path) -> None:
     assert "… 20 more" in embed_json(specs["ranked-1"])
 
 
+@pytest.mark.slow
 def test_every_chart_has_title_description_and_units(document: HierarchyDocument) -> None:
     specs = chart_specs(document)
     classes = classify_bias(np.array([1.0, -1.0]), by=np.array([0.0, 10.0]), ends=TRUE_CLASS_ENDS)
