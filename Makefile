@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What the tests of databases and Spark run in: with PySpark, which is large.
+# What the tests of databases and Spark run in: an environment for each extra, with nothing of the others.
 ENGINES := .venv-engines
+EXTRAS := duckdb polars postgres spark
 # Pages whose examples take seconds each; make test-slow runs them.
 LONG_PAGES := docs/concepts/release-folder.md docs/guides/estimates.md docs/guides/households.md docs/guides/simulate.md
 # Compiled tests are kept, which halves the time to collect them; their files, which may lie in memory, are not.
@@ -33,13 +34,13 @@ $(READY): pyproject.toml setup.py $(wildcard src/populace/_native/*.[ch])
 	@$(BIN)/python -m populace._native.kernels >&2
 	@touch $@
 
-engines: $(ENGINES)/.ready ## make the environment of the tests of databases and Spark
+engines: $(EXTRAS:%=$(ENGINES)/%/.ready) ## make the environments of the tests of databases and Spark, one for each
 
-$(ENGINES)/.ready: pyproject.toml $(READY)
-	@$(PYTHON) -m venv $(ENGINES)
-	@echo "installing into $(ENGINES), which takes a few minutes …" >&2
-	@$(ENGINES)/bin/python -m pip install --disable-pip-version-check -q -e '.[test,duckdb,polars,postgres,spark]' \
-	  > $(ENGINES)/setup.log 2>&1 || { grep -v '^WARNING' $(ENGINES)/setup.log >&2; exit 1; }
+$(ENGINES)/%/.ready: pyproject.toml $(READY)
+	@$(PYTHON) -m venv $(ENGINES)/$*
+	@echo "installing into $(ENGINES)/$*, which takes a few minutes …" >&2
+	@$(ENGINES)/$*/bin/python -m pip install --disable-pip-version-check -q -e '.[$*]' 'pytest>=8' 'hypothesis>=6.100' \
+	  > $(ENGINES)/$*/setup.log 2>&1 || { grep -v '^WARNING' $(ENGINES)/$*/setup.log >&2; exit 1; }
 	@touch $@
 
 demo: setup ## make a release from the embedded sample; the last line is its folder
@@ -52,8 +53,10 @@ test-slow: setup ## run the long tests: kill loops, statistics, browser, databas
 	@$(PYTEST) -m slow --durations 25 --durations-min 10 tests
 	@$(PYTEST) $(LONG_PAGES)
 	@POPULACE_EXAMPLES=30 $(PYTEST) tests/properties
-	@if $(MAKE) -s engines; then env -u PYTHONDONTWRITEBYTECODE $(ENGINES)/bin/python -m pytest -m slow tests/engines; \
-	else echo "the environment of databases and Spark cannot be installed: tests/engines is skipped" >&2; fi
+	@for extra in $(EXTRAS); do \
+	  $(MAKE) -s $(ENGINES)/$$extra/.ready || { echo "populace[$$extra] cannot be installed: its tests are skipped" >&2; continue; }; \
+	  POPULACE_EXTRA=$$extra env -u PYTHONDONTWRITEBYTECODE $(ENGINES)/$$extra/bin/python -m pytest tests/engines || exit 1; \
+	done
 
 test-full: setup ## run every fault at every point, every limit of memory and every replay; it writes docs/reference/faults.md anew
 	@$(BIN)/python -m pytest -m full --durations 10 tests

@@ -42,11 +42,7 @@ PAIRS_COMPARED = 5
 REPEATS = 3
 CHILD = """
 import functools, json, sys, time
-from populace.api import publish
-from populace.api.request import RowRequest, RunRequest
-from populace.private.engines.memory_engine import MemoryEngine
-from populace.private.read.rows_to_codes import read_counted_codes
-from populace.release.bundle import Release
+from populace.private.read import rows_to_codes
 spent = {}
 def timed(what, call):
     @functools.wraps(call)
@@ -58,11 +54,12 @@ def timed(what, call):
             cpu, wall = spent.get(what, (0.0, 0.0))
             spent[what] = cpu + time.process_time() - begun[0], wall + time.perf_counter() - begun[1]
     return run
-reading = timed("read", read_counted_codes)
-for module in [*sys.modules.values()]:
-    # Whichever module of this commit, or of the base, calls it.
-    if getattr(module, "read_counted_codes", None) is read_counted_codes:
-        module.read_counted_codes = reading
+# Before whichever module of this commit, or of the base, takes it from there.
+rows_to_codes.read_counted_codes = timed("read", rows_to_codes.read_counted_codes)
+from populace.api import publish
+from populace.api.request import RowRequest, RunRequest
+from populace.private.engines.memory_engine import MemoryEngine
+from populace.release.bundle import Release
 MemoryEngine._count = timed("count", MemoryEngine._count)
 import populace.api.synthesize as synthesize
 synthesize.draw_release = timed("generate", synthesize.draw_release)

@@ -36,7 +36,7 @@ def open_backend(name: str, folder: Path) -> Iterator[Load]:
     if name == "arrow":
         yield lambda table: table
     elif name.startswith("polars"):
-        import polars as pl
+        pl = pytest.importorskip("polars")
 
         def load_polars(table: pa.Table) -> Any:
             if name == "polars-lazy":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 import populace as pp
 from populace.cli.main import main
-from populace.core.errors import PopulaceError, ResourceError, UsageError
+from populace.core.errors import ResourceError, UsageError
 from populace.core.run_state import run_state
 from populace.core.table_address import parse_address
 from populace.private.private_table import PrivateTable
@@ -286,8 +286,26 @@ def test_units_of_a_query_keep_rows_by_their_content(tmp_path: Path) -> None:
     assert min(moved.values()) >= 0
 
 
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+@pytest.mark.parametrize(
+    ("library", "extra", "data"),
+    [
+        ("duckdb", "duckdb", "x.duckdb::people"),
+        ("adbc_driver_postgresql", "postgres", "postgresql:///db?host=/nowhere::people"),
+        ("pyspark", "spark", "spark:people"),
+    ],
+)
+def test_a_library_that_is_missing_is_named_before_spending(
+    library: str,
+    extra: str,
+    data: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for name in [library, *(held for held in sys.modules if held.startswith(f"{library}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "x.duckdb").touch()
-    with pytest.raises(PopulaceError, match=r"populace\[duckdb\]"):
-        open_snapshot(os.fspath(tmp_path / "x.duckdb::people"))
+    place = f"{tmp_path}/{data}" if data.startswith("x.") else data
+    assert synth(place, tmp_path, "--dataset", "x") == 4
+    assert f"pip install 'populace[{extra}]'" in capfd.readouterr().err
+    assert not (tmp_path / "l.db").exists()

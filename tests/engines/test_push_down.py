@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -18,7 +17,7 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.private.private_table import PrivateTable
 from populace.private.read.databases.open_database import open_snapshot
-from tests.engines.awkward_table import SCHEMA, UNIT_SCHEMA, make_awkward_table, make_visits
+from tests.engines.awkward_table import SCHEMA, UNIT_SCHEMA, make_awkward_table, make_visits, sort_visits
 from tests.engines.backends import open_backend
 from tests.engines.test_same_counts import count_pairs
 
@@ -137,7 +136,7 @@ def test_numbers_at_every_edge_have_the_codes_of_memory(load: Any) -> None:
 
 def test_the_server_keeps_the_first_rows_of_a_unit(load: Any) -> None:
     visits = make_visits()
-    ordered = pl.from_arrow(visits).sort("person", "place", "length").to_arrow()
+    ordered = sort_visits(visits)
     assert count_pairs(PushDown(load(visits)), UNIT_SCHEMA) == count_pairs(ordered, UNIT_SCHEMA)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -26,6 +25,7 @@ from tests.engines.awkward_table import (
     make_awkward_table,
     make_towns,
     make_visits,
+    sort_visits,
 )
 from tests.engines.backends import SLOW, Load, as_slow
 from tests.helpers.linked_files import linked_schema, to_frames
@@ -70,7 +70,7 @@ def test_what_a_unit_keeps_does_not_follow_from_the_order_of_rows(
     load: Load, request: pytest.FixtureRequest
 ) -> None:
     visits = make_visits()
-    ordered = pl.from_arrow(visits).sort("person", "place", "length").to_arrow()
+    ordered = sort_visits(visits)
     if "arrow" in request.node.name:
         visits = ordered
     expected = count_pairs(ordered, UNIT_SCHEMA)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -24,7 +23,14 @@ from populace.core.marginals import Marginal
 from populace.core.run_state import run_state
 from populace.core.table_address import PushDown
 from populace.private.private_table import PrivateTable
-from tests.engines.awkward_table import LEARNT_SCHEMA, SCHEMA, UNIT_SCHEMA, make_awkward_table, make_visits
+from tests.engines.awkward_table import (
+    LEARNT_SCHEMA,
+    SCHEMA,
+    UNIT_SCHEMA,
+    make_awkward_table,
+    make_visits,
+    sort_visits,
+)
 from tests.engines.backends import _load_spark, start_spark
 from tests.engines.test_same_counts import count_pairs
 
@@ -50,7 +56,7 @@ def test_workers_count_every_pair_and_whole_rows_as_memory_does() -> None:
 
 def test_workers_keep_the_first_rows_of_a_unit() -> None:
     visits = make_visits()
-    ordered = pl.from_arrow(visits).sort("person", "place", "length").to_arrow()
+    ordered = sort_visits(visits)
     assert count_there(visits, UNIT_SCHEMA) == count_pairs(ordered, UNIT_SCHEMA)
 
 
