@@ -102,6 +102,7 @@ class TestWhichAccount:
         err = capsys.readouterr().err
         assert "'others' would be a new account, and the ledger has one of the same columns: 'people'" in err
         assert "--dataset people" in err
+        assert "charging" not in err
         assert workspace.entries == before
         workspace.write("schema.toml", f'[table]\ndataset = "elsewhere"\n{NAMELESS.replace("[table]", "")}')
         assert workspace.synth("others.csv", out=workspace.path("second")) == 2, (
@@ -125,12 +126,24 @@ class TestWhichAccount:
         )
         assert err.index("charging") < err.index("account 'people': epsilon")
 
-    def test_another_schema_is_no_reason_to_warn(self, workspace: Workspace, capsys) -> None:
+    def test_columns_of_the_same_names_with_an_edited_domain_are_warned_about(
+        self, workspace: Workspace, capsys
+    ) -> None:
         assert workspace.synth() == 0
         workspace.write("schema.toml", NAMELESS.replace("max = 9", "max = 8"))
         shutil.copy(workspace.path("people.csv"), workspace.path("others.csv"))
-        assert workspace.synth("others.csv", out=workspace.path("second")) == 0
         assert "WARNING" not in capsys.readouterr().err
+        assert workspace.synth("others.csv", out=workspace.path("second")) == 0
+        err = capsys.readouterr().err
+        assert (
+            "'others' is a new account, and there are other accounts with the same columns: 'people'" in err
+        )
+        out = workspace.path("draft.toml")
+        shutil.copy(workspace.path("people.csv"), workspace.path("third.csv"))
+        words = ["inspect", workspace.path("third.csv"), "--data-is-public", "--out", out]
+        assert main([*words, "--ledger", str(workspace.ledger)]) == 0
+        err = capsys.readouterr().err
+        assert "WARNING: columns of the same names have an account: 'people', 'others'" in err
 
     @pytest.mark.parametrize(
         "store",

@@ -40,7 +40,7 @@ def test_a_look_is_booked_before_rows_are_read_and_said_in_later_statements(
     assert any(SAID in line for line in told["after"])
     assert main(["verify", workspace.path("after")]) == 0
     booked = [row for row in rows(workspace.ledger) if row.kind == "internal look"]
-    assert [set(json.loads(row.body)) for row in booked] == [{"schema_digest"}], (
+    assert [set(json.loads(row.body)) for row in booked] == [{"schema_digest", "columns"}], (
         "nothing about rows is booked"
     )
     assert Ledger.existing(workspace.ledger).verify() > 0
@@ -52,10 +52,33 @@ def test_a_look_before_the_first_account_is_remembered(workspace: Workspace) -> 
     assert main([*words, "--ledger", fresh]) == 0
     for number in range(70):
         # Past a checkpoint.
-        Ledger.existing(fresh).book_internal_read(f"d{number}", schema_digest="0" * 64)
+        Ledger.existing(fresh).book_internal_read(f"d{number}", schema_digest="0" * 64, columns="0" * 64)
     assert workspace.synth(ledger=fresh) == 0
     assert SAID in (Path(workspace.path("release")) / "statement.md").read_text("utf-8")
     assert Ledger.existing(fresh).verify() > 70
+
+
+def test_another_name_and_an_edited_domain_do_not_undo_a_look(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(workspace, "--dataset", "looked-at") == 0
+    schema = Path(workspace.path("schema.toml"))
+    schema.write_text(schema.read_text("utf-8") + '\n[columns.more]\nkind = "categorical"\nvalues = ["1"]\n')
+    data = Path(workspace.path("people.csv"))
+    first, *others = data.read_text("utf-8").splitlines()
+    data.write_text("\n".join([f"{first},more", *(f"{line},1" for line in others)]), "utf-8")
+    assert workspace.synth(out=workspace.path("others")) == 0, (
+        "other columns: another table, as far as anybody knows"
+    )
+    assert SAID not in (Path(workspace.path("others")) / "statement.md").read_text("utf-8")
+    assert check(workspace, "--dataset", "looked-at") == 0
+    schema.write_text(schema.read_text("utf-8").replace('values = ["1"]', 'values = ["1", "2"]'))
+    capsys.readouterr()
+    assert workspace.synth(dataset="another", out=workspace.path("edited")) == 0
+    assert SAID in (Path(workspace.path("edited")) / "statement.md").read_text("utf-8")
+    assert "WARNING: 'another' is a new account, and there are other accounts with the same columns" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_reservation_cannot_forget_a_look(workspace: Workspace) -> None:

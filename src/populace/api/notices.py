@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from populace.core.number_format import format_exact
 from populace.core.table_address import PushDown
+from populace.privacy.ledger.account import MAX_NAMED, Account, has_column_names
 from populace.private.read.file_signatures import can_be_header, is_like_value
 from populace.private.read.rows_to_codes import columns_to_read, open_source
 from populace.schema.hints import quote_names
@@ -39,8 +41,28 @@ def notify(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def announce_charge(request: RunRequest, *, delta: Fraction, new_ledger: bool, new_account: bool) -> None:
-    """Name the account before it is charged, and say what is made for it: a mistyped name forgets earlier runs."""
+def announce_charge(
+    request: RunRequest, *, delta: Fraction, new_ledger: bool, accounts: Sequence[Account], columns: str
+) -> None:
+    """Name the account before it is charged, and say what is made for it: a mistyped name forgets earlier runs.
+
+    A new one is held against accounts with columns of the same names, or of the same schema: an edited domain, or a
+    name that somebody gave, must not hide that the people are the same.
+    """
+    new_account = all(account.dataset != request.dataset for account in accounts)
+    digest = request.schema.digest
+    alike = [
+        repr(other.dataset)
+        for other in accounts
+        if has_column_names(other, columns) or digest in other.schemas
+    ]
+    if new_account and alike:
+        named = ", ".join(alike[:MAX_NAMED]) + (", …" if len(alike) > MAX_NAMED else "")
+        notify(
+            f"WARNING: {request.dataset!r} is a new account, and there are other accounts with the same columns: "
+            f"{named}.\nhint: if these are the same people, stop and name that account by --dataset or in the schema: "
+            "what is spent on two does not add up"
+        )
     account = f"{'new ' if new_account else ''}account {request.dataset!r}"
     ledger = f"{'new ' if new_ledger else ''}ledger {request.ledger}"
     price = f"epsilon {format_exact(request.epsilon)}, delta {format_exact(delta)}"
@@ -60,8 +82,13 @@ def note_unread_columns(data: Any, schema: Schema) -> None:
     if more and set(wanted) <= set(names) and has_header:
         notify(f"note: not in the schema, so not read and not released: {quote_names(more)}")
         counts = [name for name in more if name.lower() in COUNT_NAMES]
-        if counts and schema.geography is not None and schema.frequency is None:
+        if counts and schema.frequency is None:
+            what = (
+                f"write frequency = {counts[0]!r} under [table] of the schema"
+                if schema.geography is not None
+                else "repeat it so often in the file; frequency = … is for tables of a geography"
+            )
             notify(
                 f"note: every row counts as one {schema.unit.word} (hint: if a row stands for as many as "
-                f"{counts[0]!r} says, write frequency = {counts[0]!r} under [table] of the schema)"
+                f"{counts[0]!r} says, {what})"
             )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 
 from populace.api.notices import announce_charge
 from populace.api.request import RunRequest
 from populace.core.errors import OverBudget
 from populace.core.run_state import Booking, current_state, track_booking
+from populace.privacy.ledger.account import NAMES_DIGITS
 from populace.privacy.ledger.exact_totals import ExactTotals
 from populace.privacy.ledger.ledger import Ledger, Run
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable
@@ -44,11 +47,15 @@ def reserve(
     source = request.noise or ExactNoise(SystemEntropy())
     new_ledger = not os.path.lexists(request.ledger)
     opened = Ledger.open(request.ledger)
-    if is_secret(source):
-        account = next((each for each in opened.accounts() if each.dataset == request.dataset), None)
-        # A run that the account cannot pay for is refused below, and charges nothing.
-        if account is None or (request.epsilon <= account.left_epsilon and delta <= account.left_delta):
-            announce_charge(request, delta=delta, new_ledger=new_ledger, new_account=account is None)
+    columns = digest_columns(request.schema)
+    announce = partial(
+        announce_charge,
+        request,
+        delta=delta,
+        new_ledger=new_ledger,
+        accounts=opened.accounts(),
+        columns=columns,
+    )
     booking = Booking(
         dataset=request.dataset,
         epsilon=format_exact(request.epsilon),
@@ -70,8 +77,9 @@ def reserve(
                 workload=workload,
                 public=public,
                 exact=ExactTotals.of(request.schema),
-                columns=digest_columns(request.schema),
+                columns=columns,
                 named=request.named,
+                announce=announce if is_secret(source) else None,
             )
     except BaseException as failure:
         # A budget that does not suffice is seen before anything is written. Of all else, the ledger itself tells.
@@ -82,14 +90,24 @@ def reserve(
 
 
 def digest_columns(schema: Schema) -> str:
-    """Return a digest of a schema's columns and their codes, whatever it calls the dataset, and without words.
+    """Return a digest of a schema's columns, whatever it calls the dataset: one half of their names, one of all.
 
-    >>> digest_columns(Schema.from_sizes({"a": 2, "b": 3})) == digest_columns(Schema.from_sizes({"b": 3, "a": 2}))
-    True
+    The second half tells of codes too, and not of words. An edited domain leaves the first half as it is.
+
+    >>> one, other = (digest_columns(Schema.from_sizes({"a": 2, "b": codes})) for codes in (3, 4))
+    >>> one[:NAMES_DIGITS] == other[:NAMES_DIGITS], one == other
+    (True, False)
     """
     tables = {name: column_to_table(column) for name, column in schema.columns.items()}
     codes = {name: {key: t[key] for key in t if key not in COLUMN_WORDS} for name, t in tables.items()}
-    return hashlib.sha256(canonical_json(codes).encode()).hexdigest()
+    read = [name for name in schema.columns if name not in schema.layout.functions]
+    whole = hashlib.sha256(canonical_json(codes).encode()).hexdigest()
+    return digest_names(read) + whole[: len(whole) - NAMES_DIGITS]
+
+
+def digest_names(names: Iterable[str]) -> str:
+    """Return a digest of names of columns, in any order."""
+    return hashlib.sha256(canonical_json(sorted(names)).encode()).hexdigest()[:NAMES_DIGITS]
 
 
 def _may_be_booked(request: RunRequest, *, ledger: Ledger) -> bool:

@@ -73,6 +73,8 @@ def inspect(data: Path | TableAddress, out: Path, public: bool, ledger: Path | N
     names = _find_names(source, public=public)
     _check_names(names)
     if public:
+        _warn_of_accounts(names, ledger=ledger)
+    if public:
         document = draft_from_rows(_collect_values(source, names, types), dataset=named)
         text = document.text(heading=FROM_ROWS)
     elif metadata is not None:
@@ -88,6 +90,25 @@ def inspect(data: Path | TableAddress, out: Path, public: bool, ledger: Path | N
         say(f"note: {remark}")
     if json or str(out) != "-":
         emit_result({"schema": str(out), "columns": len(names), "to_fill_in": left}, json=json)
+
+
+def _warn_of_accounts(names: tuple[str, ...], *, ledger: Path | None) -> None:
+    """Warn where an account has columns of the same names: under another name, its private rows would be read."""
+    import os
+
+    from populace.api.request import resolve_ledger
+    from populace.api.reservation import digest_names
+    from populace.privacy.ledger.account import has_column_names
+    from populace.privacy.ledger.ledger import Ledger
+
+    path = resolve_ledger(ledger)
+    accounts = Ledger.existing(path).accounts() if os.path.lexists(path) else ()
+    alike = [repr(account.dataset) for account in accounts if has_column_names(account, digest_names(names))]
+    if alike:
+        say(
+            f"WARNING: columns of the same names have an account: {', '.join(alike)}. If these are its rows, they are "
+            "private, and the draft that is written now publishes values and ranges of theirs: remove it"
+        )
 
 
 def _find_names(source: Source, *, public: bool) -> tuple[str, ...]:

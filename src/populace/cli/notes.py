@@ -16,29 +16,17 @@ if TYPE_CHECKING:
     from populace.release.bundle import Release
 
 WEAK_DELTA = Fraction("1e-5")
-MAX_NAMED = 5
 
 
 @contextmanager
 def note_account(request: RunRequest) -> Iterator[None]:
-    """Warn before a run of other accounts that might be of the same people, and tell after it what is left.
-
-    A ledger that does not verify is refused. Rows are not compared: the ledger holds nothing about them.
-    """
+    """Tell after a run what is left of its account. A ledger that does not verify is refused before it."""
     from populace.privacy.ledger.ledger import Ledger
 
     path, dataset = request.ledger, request.dataset
     exists = path.exists()
     accounts = Ledger.existing(path).accounts() if exists else ()
     known = any(account.dataset == dataset for account in accounts)
-    others = [repr(other.dataset) for other in accounts if request.schema.digest in other.schemas]
-    if others and not known:
-        named = ", ".join(others[:MAX_NAMED]) + (", …" if len(others) > MAX_NAMED else "")
-        say(
-            f"WARNING: {dataset!r} is a new account, and there are other accounts with the same schema: {named}.\n"
-            "hint: if these are the same people, stop and name that account by --dataset or in the schema: "
-            "what is spent on two does not add up"
-        )
     yield
     note_balance(path, dataset, new_ledger=not exists, new_account=not known)
 

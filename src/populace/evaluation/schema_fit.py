@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from populace.api.request import as_schema, default_dataset, resolve_ledger
+from populace.api.reservation import digest_columns
 from populace.core.number_format import format_percent
 from populace.evaluation.schema_mistakes import guess_mistake
 from populace.measurements.rule_checks import RuleOutcome
@@ -73,7 +74,7 @@ def read_misfits(
     name = dataset or schema.dataset or default_dataset(data)
     books = Ledger.open(resolve_ledger(ledger))
     check_account_name(name, others=[account.dataset for account in books.accounts()])
-    books.book_internal_read(name, schema_digest=schema.digest)
+    books.book_internal_read(name, schema_digest=schema.digest, columns=digest_columns(schema))
     codec, rules, seen = TableCodec(schema), RuleCodec(schema), _Seen()
     functions = [each for each in schema.layout.functions if each in source.names]
     with redact_row_errors("the data"):

@@ -106,7 +106,11 @@ def test_a_wrong_codebook_is_always_told_and_a_right_one_hardly_ever(tmp_path: P
         ('kind = "categorical"\nvalues = ["a"]\nother = "else"', ["x", "x", "x", "a"], True),
         ('kind = "categorical"\nvalues = ["a"]\nmissing = ["R"]\nother = "R"', ["R", "a", "a"], False),
         # One of the values stands for everything else: no count tells the two apart.
-        ('kind = "categorical"\nvalues = ["a", "b"]\nother = "b"', ["x"], False),
+        # What becomes a value of the domain is told where it fills the column.
+        ('kind = "categorical"\nvalues = ["a", "b"]\nother = "b"', ["x"], True),
+        ('kind = "categorical"\nvalues = ["a", "b"]\nother = "b"', ["x", "b", "b", "a"], False),
+        ('kind = "integer"\nmin = 0\nmax = 9\nother = "0"', ["2 years", "3 years"], True),
+        ('kind = "integer"\nmin = 0\nmax = 9\nother = "0"', [*["0"] * 19, "5"], False),
         ('kind = "categorical"\nvalues = "learn"', ["a", "a", "b"], False),
     ],
 )

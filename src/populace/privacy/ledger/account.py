@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -17,6 +18,8 @@ from populace.schema.unit import Neighbours, PrivacyUnit
 
 # Of accounts with the same columns so many are named.
 MAX_NAMED = 5
+# Digits of a digest of columns that tell of their names; the rest tells of their codes too.
+NAMES_DIGITS = 32
 # Characters that show nothing: joiners, fillers, selectors of a variant, marks of direction, blanks of other scripts.
 _INVISIBLE_RANGES = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
@@ -109,12 +112,20 @@ def normalize_name(name: str) -> str:
     return " ".join(folded.translate(_INVISIBLE).split())
 
 
+def has_column_names(account: Account, columns: str) -> bool:
+    """Say whether an account had a run on columns of these names, whatever their codes were.
+
+    The first half of a digest of columns is that of their names.
+    """
+    return any(own[:NAMES_DIGITS] == columns[:NAMES_DIGITS] for own in account.columns)
+
+
 def check_new_account(run: RunRecord, *, others: Iterable[Account]) -> None:
     """Refuse to open an account that nobody named for columns that another account has: a copy would be paid twice."""
     alike = [
         other.dataset
         for other in others
-        if run.columns in other.columns or (not other.columns and run.schema_digest in other.schemas)
+        if run.columns in other.columns or run.schema_digest in other.schemas
     ]
     if alike:
         named = ", ".join(map(repr, alike[:MAX_NAMED])) + (", …" if len(alike) > MAX_NAMED else "")
@@ -149,6 +160,15 @@ def over_budget_error(account: Account, run: RunRecord) -> OverBudget:
         "(`populace area`); else ask for less, or decide to give the account more, which weakens its promise by as "
         f"much: `populace ledger grant{options}`",
     )
+
+
+def name_ledger_in_grant(refusal: OverBudget, ledger: Path, *, usual: Path) -> OverBudget:
+    """Return a refusal whose command for a grant names the ledger, where that is not the usual one."""
+    if ledger == usual or "--dataset" not in refusal.hint:
+        return refusal
+    grant = "populace ledger grant"
+    hint = refusal.hint.replace(grant, f"{grant} --ledger {quote(str(ledger))}")
+    return OverBudget(refusal.message, hint=hint)
 
 
 def neighbours_error(account: Account, asked: Neighbours) -> UsageError:

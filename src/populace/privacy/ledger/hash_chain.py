@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import Any
 
 from populace.core.errors import LedgerError, UsageError
@@ -151,3 +152,9 @@ def _digest(seq: int, kind: str, dataset: str, run: str | None, body: str, previ
     return hashlib.sha256(
         canonical_json([_SEALED, seq, kind, dataset, run, body, previous]).encode()
     ).hexdigest()
+
+
+def opening_event(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: str) -> Event:
+    """Return the event that opens an account with a budget, for one relation of neighbours."""
+    body = {"epsilon": str(epsilon), "delta": str(delta), "neighbours": neighbours}
+    return Event(kind=EventKind.OPEN, dataset=dataset, body=body)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from shlex import quote
 from typing import TypeVar
 
 from populace.core.errors import LedgerError, OverBudget
@@ -23,9 +22,14 @@ from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger import ledger_file as file
 from populace.privacy.ledger import ledger_location as place
 from populace.privacy.ledger import log_replay as log
-from populace.privacy.ledger.account import Account, check_account_name, check_new_account
+from populace.privacy.ledger.account import (
+    Account,
+    check_account_name,
+    check_new_account,
+    name_ledger_in_grant,
+)
 from populace.privacy.ledger.exact_totals import ExactTotals, PublishedTotals
-from populace.privacy.ledger.hash_chain import Event, EventKind, Head, parse_head
+from populace.privacy.ledger.hash_chain import Event, EventKind, Head, opening_event, parse_head
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.release_record import ReleaseRecord
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord, check_delta_reserve
@@ -159,7 +163,9 @@ class Ledger:
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
     ) -> Account:
         """Open an account with a budget that all its runs share."""
-        event = _opening_event(dataset, parse_epsilon(epsilon), parse_delta(delta), neighbours=neighbours)
+        event = opening_event(
+            dataset, parse_epsilon(epsilon), parse_delta(delta), neighbours=neighbours.value
+        )
 
         def decide(books: LedgerState) -> Sequence[Event]:
             check_account_name(dataset, others=books.accounts)
@@ -178,9 +184,10 @@ class Ledger:
         event = Event(kind=EventKind.NONPRIVATE, dataset=dataset, body={"reason": reason})
         return self._write(lambda _: [event]).account(dataset)
 
-    def book_internal_read(self, dataset: str, *, schema_digest: str) -> None:
+    def book_internal_read(self, dataset: str, *, schema_digest: str, columns: str) -> None:
         """Book that a schema is checked against rows without protection, before they are read; later runs say so."""
-        event = Event(kind=EventKind.INTERNAL_READ, dataset=dataset, body={"schema_digest": schema_digest})
+        body = {"schema_digest": schema_digest, "columns": columns}
+        event = Event(kind=EventKind.INTERNAL_READ, dataset=dataset, body=body)
         self._write(lambda _: [event])
 
     def reserve(
@@ -200,14 +207,15 @@ class Ledger:
         exact: ExactTotals | None = None,
         columns: str | None = None,
         named: bool = True,
+        announce: Callable[[], None] | None = None,
     ) -> Run:
         """Take a run's whole budget from the account, before anything is read; refuse if it is not there.
 
-        `keys` is the part of δ that is set aside for telling keys, and for Gaussian noise among pure questions.
-        Proofs: docs/proofs/discover.md, docs/proofs/filters.md.
-        `exact` are the totals that the run may publish exactly. Proof: docs/proofs/invariants.md.
-        Runs add up: Σε and Σδ over all runs of an account stay within it. Proof: docs/proofs/filters.md.
+        `keys` is the part of δ that is set aside for telling keys, and for Gaussian noise among pure questions, `exact`
+        are the totals that the run may publish exactly. Runs add up: Σε and Σδ over all of an account stay within it.
+        Proofs: docs/proofs/discover.md, docs/proofs/invariants.md, docs/proofs/filters.md.
         A new account gets exactly this run's budget; one that nobody `named` with `columns` of another is refused.
+        `announce` is called before anything is written, unless the run is refused.
         """
         epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
         check_delta_reserve(keys, delta=delta)
@@ -230,10 +238,10 @@ class Ledger:
             exact=exact,
             columns=columns,
         )
-        opening = _opening_event(dataset, epsilon, delta, neighbours=unit.neighbours)
+        opening = opening_event(dataset, epsilon, delta, neighbours=unit.neighbours.value)
 
         def decide(books: LedgerState) -> Sequence[Event]:
-            body = replace(asked, internal_read=dataset in books.internal_reads).reservation()
+            body = replace(asked, internal_read=books.was_looked_at(asked)).reservation()
             reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=body)
             if dataset in books.accounts:
                 return [reserving]
@@ -243,9 +251,12 @@ class Ledger:
             return [opening, reserving]
 
         try:
+            if announce is not None:
+                self._check(decide)
+                announce()
             books = self._write(decide)
         except OverBudget as refusal:
-            raise self._name_ledger_in_grant(refusal) from None
+            raise name_ledger_in_grant(refusal, self.path, usual=default_ledger_path()) from None
         return Run(self, books.run(asked.run))
 
     def charge(self, run: RunRecord, *spends: Spend) -> None:
@@ -287,15 +298,9 @@ class Ledger:
         releases = self._write(decide).releases[run_id]
         return next(booked for booked in releases if booked.to_json() == asked.to_json())
 
-    def _name_ledger_in_grant(self, refusal: OverBudget) -> OverBudget:
-        """Return a refusal whose command for a grant names this ledger, where that is not the default one."""
-        if self.path == default_ledger_path() or "--dataset" not in refusal.hint:
-            return refusal
-        grant = "populace ledger grant"
-        return OverBudget(
-            refusal.message,
-            hint=refusal.hint.replace(grant, f"{grant} --ledger {quote(str(self.path))}"),
-        )
+    def _check(self, decide: Decision) -> None:
+        """Refuse what `_write` would refuse now, and write nothing."""
+        self._transact(file.READ, lambda _, books: books.draft().book(decide(books)))
 
     def _write(self, decide: Decision) -> LedgerState:
         """Decide on the newest books and write what was decided, in one transaction that holds the only lock."""
@@ -393,8 +398,3 @@ class Run:
     def record(self) -> RunRecord:
         """Return all that the ledger's rows say about this run."""
         return self._ledger.record(self.id)
-
-
-def _opening_event(dataset: str, epsilon: Fraction, delta: Fraction, *, neighbours: Neighbours) -> Event:
-    body = {"epsilon": str(epsilon), "delta": str(delta), "neighbours": neighbours.value}
-    return Event(kind=EventKind.OPEN, dataset=dataset, body=body)

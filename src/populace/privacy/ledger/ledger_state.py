@@ -14,6 +14,7 @@ from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageEr
 from populace.privacy.accounting.mechanisms import fraction_from_json
 from populace.privacy.accounting.spend_record import SpendRecord
 from populace.privacy.ledger.account import (
+    NAMES_DIGITS,
     Account,
     neighbours_error,
     over_budget_error,
@@ -58,6 +59,8 @@ class LedgerState:
     releases: dict[str, tuple[ReleaseRecord, ...]] = field(default_factory=dict)
     internal_reads: set[str] = field(default_factory=set)
     """Datasets whose rows somebody looked at without protection to check a schema, with or without an account yet."""
+    looked_names: set[str] = field(default_factory=set)
+    """Digests of the names of the columns of these rows: another name of the dataset does not undo the look."""
     base: int = 0
     """The row of the checkpoint that these books began at; 0 where all rows were read."""
     archive: Archive | None = None
@@ -72,8 +75,13 @@ class LedgerState:
             unsettled=set(self.unsettled),
             releases=dict(self.releases),
             internal_reads=set(self.internal_reads),
+            looked_names=set(self.looked_names),
             archive=None,
         )
+
+    def draft(self) -> LedgerState:
+        """Return books to try events on; nothing of it is kept."""
+        return replace(self.copy(), archive=self.archive)
 
     def begin_at(self, state: str, *, seq: int, digest: str) -> None:
         """Let empty books begin at a checkpoint: the state of all accounts after one row."""
@@ -81,6 +89,7 @@ class LedgerState:
             kept = json.loads(state)
             accounts = [Account.from_json(data) for data in kept["accounts"]]
             self.internal_reads = {str(dataset) for dataset in kept.get("internal_reads", ())}
+            self.looked_names = {str(names) for names in kept.get("looked_names", ())}
         except _DAMAGE_ERRORS as failure:
             raise damage_error(f"its checkpoint cannot be read ({type(failure).__name__})") from failure
         self.accounts = {account.dataset: account for account in accounts}
@@ -90,9 +99,8 @@ class LedgerState:
         """Return the state of all accounts, as a checkpoint keeps it."""
         state: dict[str, Any] = {"accounts": [account.to_json() for account in self.accounts.values()]}
         # Only where there is something to say, as in checkpoints of older versions.
-        return canonical_json(
-            state | ({"internal_reads": sorted(self.internal_reads)} if self.internal_reads else {})
-        )
+        reads = {"internal_reads": self.internal_reads, "looked_names": self.looked_names}
+        return canonical_json(state | {key: sorted(found) for key, found in reads.items() if found})
 
     def read(self, row: Row) -> None:
         """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
@@ -229,7 +237,7 @@ class LedgerState:
             partition,
         ):
             raise partition_error(account, record)
-        if record.internal_read is not (event.dataset in self.internal_reads):
+        if record.internal_read is not self.was_looked_at(record):
             raise LedgerError(
                 f"the reservation does not say whether rows of {event.dataset!r} were looked at.",
                 hint="reserve through the ledger, which knows",
@@ -313,9 +321,19 @@ class LedgerState:
 
     def _read_internally(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
         """Take in that a schema was checked against rows, in the house. It costs nothing, and is never forgotten."""
-        if set(event.body) != {"schema_digest"}:
+        # Older ledgers have no digest of the columns.
+        if set(event.body) - {"columns"} != {"schema_digest"}:
             raise LedgerError("a look names one schema, and nothing else.", hint="book it by its digest")
         self.internal_reads.add(event.dataset)
+        if "columns" in event.body:
+            self.looked_names.add(str(event.body["columns"])[:NAMES_DIGITS])
+
+    def was_looked_at(self, record: RunRecord) -> bool:
+        """Say whether rows of a run's dataset, or of one with columns of the same names, were looked at."""
+        return (
+            record.dataset in self.internal_reads
+            or (record.columns or "")[:NAMES_DIGITS] in self.looked_names
+        )
 
     def _void(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
         self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)

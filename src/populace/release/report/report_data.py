@@ -225,7 +225,7 @@ def _describe_drawing(statement: Statement) -> tuple[str, ...]:
 
 def _describe_out_of_domain(measurements: Measurements) -> tuple[str, ...]:
     """Return which columns the schema does not fit, before any error is called small."""
-    found = [each.column.name for each in find_out_of_domain(measurements)]
+    found = [each.column.name for each in find_out_of_domain(measurements) if each.has_own_code]
     if not found:
         return ()
     return (

@@ -21,21 +21,39 @@ from populace.schema.columns.range_columns import RangeColumn
 # it does, by `other`, by empty cells among the missing codes, or because values were learnt.
 MAX_UNEXPECTED_SHARE = 0.01
 MAX_EXPECTED_SHARE = 0.5
+# Where such rows become a value of the domain, nobody can tell them from it: only a column that they fill is told.
+MAX_SWALLOWED_SHARE = 0.98
 # The chance, at most, that a release in which every column stays below these shares is said to exceed one.
 MAX_FALSE_WARNING_RATE = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfDomain:
-    """A column with many rows outside its domain: their estimated share, and its 95 % margin of error."""
+    """A column with many rows outside its domain: their estimated share, and its 95 % margin of error.
+
+    Where `other` is a value of the domain, the share is that of this value, and rows outside are among them.
+    """
 
     column: Column
     share: float
     margin: float
 
     @property
+    def has_own_code(self) -> bool:
+        """Whether rows outside the domain have a code that no value of the domain shares."""
+        return self.column.other_code >= self.column.levels
+
+    @property
     def text(self) -> str:
         """Return what is so in one or two sentences; the numbers are noisy counts, so that everybody may read it."""
+        share = f"{format_percent(self.share)} of the rows (± {format_percent_bound(self.margin)})"
+        label = f" ({self.column.label})" if self.column.label else ""
+        if not self.has_own_code:
+            return (
+                f"About {share} have “{self.column.other}” in “{self.column.name}”{label}, which is also what "
+                "everything outside its domain becomes. If so many do not truly have it, the cells could not be read. "
+                f"Likely cause: {self.cause}"
+            )
         written = self.column.specials[self.column.other_code - self.column.levels]
         if self.column.domain_learnt:
             held = "a value that was too rare to be learnt"
@@ -47,8 +65,6 @@ class OutOfDomain:
             held = "a value that the schema does not declare"
         beside = f"“{written}” itself" if written else "an empty cell"
         released = f"“{written}”" if written else "empty cells"
-        share = f"{format_percent(self.share)} of the rows (± {format_percent_bound(self.margin)})"
-        label = f" ({self.column.label})" if self.column.label else ""
         return (
             f"About {share} lie outside the domain of “{self.column.name}”{label}: they hold {held}, or {beside}, and "
             f"are {released} here. Likely cause: {self.cause}"
@@ -62,7 +78,7 @@ class OutOfDomain:
         if isinstance(self.column, TemporalColumn):
             return 'dates are read as 2024-12-31 unless the schema says otherwise, as in format = "%d.%m.%Y".'
         if isinstance(self.column, RangeColumn):
-            return "numbers written with units, or missing values as texts that the schema does not know."
+            return "empty cells or missing codes that the schema does not declare, or numbers written with units."
         if self.column.labels:
             return (
                 "labels in the file where the schema lists codes, codes of a newer codebook, or empty cells that the "
@@ -110,9 +126,11 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
 
 
 def _max_share(column: Column) -> float | None:
-    """Return the share of rows that may lie outside a domain unsaid, or None where they have no code of their own."""
-    if column.function_of or column.other_code < column.levels:
+    """Return the share of rows that may lie outside a domain unsaid, or None where they cannot be told."""
+    if column.function_of or (column.other_code < column.levels <= 1):
         return None
+    if column.other_code < column.levels:
+        return MAX_SWALLOWED_SHARE
     expected = column.other is not None or "" in column.missing
     return MAX_EXPECTED_SHARE if expected or column.origin is Origin.LEARNT else MAX_UNEXPECTED_SHARE
 

@@ -55,7 +55,8 @@ class Variable:
     def empty_texts(self) -> tuple[str, ...]:
         """The texts of cells without an answer: not asked, or not answered."""
         if self.universe is None:
-            return ("",)
+            own = self.no_answer
+            return ("",) if own is None or own not in self.missing else ("", own)
         return tuple(dict.fromkeys((self.outside, self.other or "")))
 
     @property
