@@ -19,7 +19,7 @@ from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Domain, Marginal
 from populace.privacy.accounting.fixed_point import STEPS as STEPS
-from populace.privacy.sensitivity.donor_limit import sum_reach
+from populace.privacy.sensitivity.donor_limit import sensitivity_factor
 
 ALL_ROWS = Marginal(())
 MAX_SPLIT_DEGREE = 8
@@ -246,7 +246,11 @@ class Sum:
         >>> STEPS / Sum(where="INCOME >= 10", filled=deck).row_steps
         3.0
         """
-        return STEPS if self.filled is None else STEPS // sum_reach(self.filled.max_uses, moved=self._moved)
+        return (
+            STEPS
+            if self.filled is None
+            else STEPS // sensitivity_factor(self.filled.max_uses, moved=self._moved)
+        )
 
     @property
     def _moved(self) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.privacy.sensitivity import donor_limit
-from populace.privacy.sensitivity.donor_limit import assign_donors, sum_reach
+from populace.privacy.sensitivity.donor_limit import assign_donors, sensitivity_factor
 from populace.privacy.sensitivity.nn_imputation import MatchedRows
 from tests.helpers.planted_faults import seeded
 
@@ -91,4 +91,4 @@ def test_without_donors_or_recipients_nothing_is_served():
 @pytest.mark.parametrize(("max_uses", "moved"), [(0, 1), (1, 0), (1, 3)])
 def test_a_limit_of_nothing_is_refused(max_uses, moved):
     with pytest.raises(UsageError):
-        sum_reach(max_uses, moved=moved)
+        sensitivity_factor(max_uses, moved=moved)

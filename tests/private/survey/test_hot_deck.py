@@ -11,7 +11,7 @@ import pytest
 
 from populace.core.errors import UsageError
 from populace.core.marginals import Marginal
-from populace.privacy.sensitivity.donor_limit import sum_reach
+from populace.privacy.sensitivity.donor_limit import sensitivity_factor
 from populace.private.survey import exact_sums as sums
 from populace.private.survey import hot_deck
 from populace.private.survey.survey_rows import SurveyRows
@@ -102,8 +102,8 @@ def test_no_neighbour_moves_a_sum_over_filled_rows_further_than_is_paid_for(name
     [
         # An imputed membership priced as a fixed one: as if filling changed the row itself alone.
         ("count", Sum.row_steps.fget, "STEPS if self.filled is None else", "STEPS if True else"),
-        ("count", sum_reach, "1 + moved * max_uses", "1 + moved"),
-        ("groups", sum_reach, "1 + moved * max_uses", "1 + max_uses"),
+        ("count", sensitivity_factor, "1 + moved * max_uses", "1 + moved"),
+        ("groups", sensitivity_factor, "1 + moved * max_uses", "1 + max_uses"),
         # Groups that follow from filled values priced as if rows stayed in theirs.
         ("groups", Sum._moved.fget, "column not in self.by.clique", "True"),
         ("distance", Sum._moved.fget, "one_sign and", ""),

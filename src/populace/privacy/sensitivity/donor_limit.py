@@ -44,13 +44,13 @@ def assign_donors(complete: MatchedRows, *, incomplete: MatchedRows, max_uses: i
     return found
 
 
-def sum_reach(max_uses: int, *, moved: int) -> int:
+def sensitivity_factor(max_uses: int, *, moved: int) -> int:
     """Return how many times the most that one row adds a sum over filled rows moves by, when one row comes or leaves.
 
     `moved` is by how many times that most one row moves the sum when its filled value changes: 1 where it stays in its
     cell and adds numbers of one sign, 2 otherwise.
 
-    >>> sum_reach(2, moved=2)
+    >>> sensitivity_factor(2, moved=2)
     5
     """
     if max_uses < 1 or moved not in (1, 2):

@@ -13,7 +13,7 @@ from populace.core.array_types import Truth
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
 from populace.core.marginals import cell_indices
-from populace.privacy.sensitivity.donor_limit import assign_donors, sum_reach
+from populace.privacy.sensitivity.donor_limit import assign_donors, sensitivity_factor
 from populace.privacy.sensitivity.nn_imputation import MatchedRows
 from populace.private.question_checks import check_marginals
 from populace.private.survey.row_labels import label_rows
@@ -34,7 +34,7 @@ def check_deck(deck: HotDeck, *, schema: Schema) -> None:
             f"{LIMITS.max_matching_places} and {LIMITS.max_donor_uses} are the most.",
             hint="match by fewer columns, group their codes, or give a lower max_uses",
         )
-    sum_reach(deck.max_uses, moved=2)
+    sensitivity_factor(deck.max_uses, moved=2)
 
 
 def fill_rows(rows: SurveyRows, deck: HotDeck, *, schema: Schema, key: str) -> SurveyRows:

@@ -66,8 +66,8 @@ def _solve_effects(table: Floats, logs: Floats, target: RakingTarget, *, limit: 
     axes, wanted = target
     held = margin_sums(table, axes)
     want = wanted.reshape(held.shape)
-    reach = TOTAL_TOLERANCE * float(want.sum())
-    if ((want > limit * held + reach) | (want < held / limit - reach)).any():
+    slack = TOTAL_TOLERANCE * float(want.sum())
+    if ((want > limit * held + slack) | (want < held / limit - slack)).any():
         return None
     low = np.full(held.shape, -np.log(limit) - float(logs.max()))
     high = np.full(held.shape, np.log(limit) - float(logs.min()))
