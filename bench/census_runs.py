@@ -2,12 +2,13 @@
 
     python bench/census_runs.py [--only vtd]
 
-Five populations (shared/data beside the checkout; one is simulated), at the budget of the 2020 census (ε = 16.464,
+Six populations (shared/data beside the checkout; one is simulated), at the budget of the 2020 census (ε = 16.464,
 δ = 1e-10):
 
     vtd        voting districts of 46 states: 4 levels with the root, counted rows, state totals exact
     ri_blocks  the blocks of Rhode Island: 6 levels with the root (nation, state, county, tract, block group, block),
                counted rows, state totals exact
+    ri_people  the same with one row per person, in and out: more rows than are drawn at once, so block by block
     maryland   the block groups of a county: 3 levels with the root, one row per person, the total exact, no minors
                with a hospital stay of sex 2 (a structural zero)
     sample     the embedded sample: 50 areas, 4 levels with the root, households and their persons in two linked files,
@@ -53,6 +54,7 @@ from populace.privacy.accounting.privacy_loss_distribution import composed_epsil
 
 EPSILON, DELTA = "16.464", "1e-10"
 RACES = ["white", "black", "hisp", "aian", "asian", "nhpi", "other", "two"]
+BLOCK_LEVELS = ["state", "county", "tract", "block_group", "block"]
 MOST_SECONDS, MOST_GIB = 60, 2
 
 
@@ -89,13 +91,16 @@ def head(name: str, levels: list[str], *, invariant: str, frequency: str | None)
     )
 
 
-def read_counts(name: str, levels: list[str]) -> Population:
+def read_counts(name: str, levels: list[str], *, counted: bool = True) -> Population:
     wide = pd.read_parquet(SHARED / "data" / "us-2010-redistricting" / f"{name}.parquet")
     wide[levels] = wide[levels].fillna("").astype(str)
     long = wide.melt(id_vars=levels, var_name="cell", value_name="n")
     long[["race", "age"]] = long["cell"].str.split("_", expand=True)
     rows = long.loc[long["n"] > 0, [*levels, "race", "age", "n"]]
-    schema = head(name, levels, invariant="state", frequency="n")
+    if not counted:
+        rows = rows.loc[rows.index.repeat(rows["n"])].drop(columns="n")
+    frequency = "n" if counted else None
+    schema = head(name, levels, invariant="state", frequency=frequency)
     schema += categorical("race", RACES) + categorical("age", ["18plus", "under18"])
     return Population(
         levels=levels,
@@ -104,7 +109,7 @@ def read_counts(name: str, levels: list[str]) -> Population:
         units=wide[levels],
         schema=schema,
         invariant="state",
-        frequency="n",
+        frequency=frequency,
     )
 
 
@@ -138,7 +143,8 @@ def read_maryland() -> Population:
 
 READERS: dict[str, Callable[[], Population]] = {
     "vtd": lambda: read_counts("vtd", ["state", "county", "vtd"]),
-    "ri_blocks": lambda: read_counts("ri_blocks", ["state", "county", "tract", "block_group", "block"]),
+    "ri_blocks": lambda: read_counts("ri_blocks", BLOCK_LEVELS),
+    "ri_people": lambda: read_counts("ri_blocks", BLOCK_LEVELS, counted=False),
     "maryland": read_maryland,
 }
 
