@@ -21,7 +21,8 @@ class Estimand:
     """One number of a query: for which group, and the condition that its rows meet.
 
     Of a column with missing values it is the mean or, with `between`, the share of rows whose value lies there. `that`
-    are the query's own words for it, in which an end may be the first value that lies outside.
+    are the query's own words for it, in which an end may be the first value that lies outside. A `smooth` count has
+    weights that are made inside the barrier, with noise that follows a smooth bound.
     """
 
     query: str
@@ -29,6 +30,7 @@ class Estimand:
     where: str | None = None
     between: ValueRange | None = None
     that: str | None = None
+    smooth: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

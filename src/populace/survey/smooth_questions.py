@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from typing import Any
 
 from populace.core.marginals import Marginal
+from populace.privacy.json_codec import encode_given
 from populace.privacy.sensitivity.nn_imputation import (
     DonorValue,
     Membership,
@@ -26,7 +28,7 @@ class Donors:
     `match` are columns of the schema, nearest in codes where they are ordered and one-hot where not; `groupings` of
     the marginal coarsen them (age in tens). A row is incomplete where `column` is missing by a user-missing code or
     an unreadable cell; outside its universe it has no value and is neither donor nor incomplete.
-    `default` is the public value where there is no donor.
+    `default` is the public value where there is no donor. Ordered columns of `one_hot` count as unordered ones.
     """
 
     column: str
@@ -37,6 +39,11 @@ class Donors:
     k: int = 1
     take: DonorValue = DonorValue.COPY
     ties: TieBreak = TieBreak.NEXT
+    one_hot: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return encode_given(self, optional=("one_hot",))
 
 
 class ImputedStatistic(Enum):

@@ -404,3 +404,40 @@ def test_through_the_barrier_nearly_all_is_spent_and_never_more(tmp_path, way, d
     for each, truth in zip(found, [poor, poor & (WORLD["AGE"] >= 4) & (WORLD["SEX"] == 1)], strict=True):
         assert abs(each.estimate - truth.sum()) < 5 * each.total_error
         assert each.low < each.estimate < each.high
+
+
+def test_a_count_has_smooth_noise_where_its_query_asks_for_it():
+    """The other counts of the run keep the better way; without noise both are the raked count."""
+    rows = sample(400)
+    asked = [POOR, replace(POOR, query="smooth", smooth=True)]
+    oracle = Survey(rows, epsilon="20")
+    found = estimate_counts(oracle, asked, calibration=replace(WEIGHTING, method=None))
+    assert [type(each).__name__ for each in oracle.asked].count("WeightedQuestion") == 1
+    assert CountMethod.SMOOTH.value in found[1].note
+    assert CountMethod.SMOOTH.value not in found[0].note
+    assert found[1].estimate == pytest.approx(by_hand(rows, rows["POOR"] == 1), rel=1e-4)
+
+
+def test_each_set_of_totals_has_its_own_share_for_the_choice_of_its_bins():
+    shares = []
+
+    class Choosy(Survey):
+        def choose_bins(self, question, *, mechanism):
+            shares.append(mechanism.epsilon)
+            return 1
+
+    ages, sexes = (
+        control("AGE", FINE, COARSE),
+        control("SEX", *(Binning(name=n, bins=((0,), (1,))) for n in "ab")),
+    )
+    own = replace(ages, bins_share=Fraction(1, 5))
+    for controls in ((ages, sexes), (own, sexes)):
+        estimate_counts(Choosy(sample()), [POOR], calibration=Calibration(controls=controls))
+    # A twentieth of ε = 5 for both together, or a fifth of it for one.
+    assert shares == [Fraction(1, 8), Fraction(1, 8), 1, Fraction(1, 8)]
+    with pytest.raises(UsageError, match="choices of bins take all"):
+        estimate_counts(
+            Survey(sample()),
+            [POOR],
+            calibration=Calibration(controls=(replace(ages, bins_share=Fraction(1)),)),
+        )

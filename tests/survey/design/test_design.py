@@ -9,6 +9,7 @@ import pytest
 
 from populace.core.errors import SchemaError, UsageError
 from populace.privacy.accounting.amplification import SamplingDesign as Drawing
+from populace.privacy.json_codec import decode_json, encode_json
 from populace.privacy.sensitivity.nn_imputation import DonorValue
 from populace.schema.schema import Schema
 from populace.survey.design.design import Design
@@ -222,3 +223,31 @@ def test_a_key_that_was_renamed_is_refused_by_its_new_name(old: str, new: str) -
     with pytest.raises(SchemaError, match=f"{old} is now named {new}") as refused:
         Design.parse(f"[design]\n{old} = 4\n", schema=Schema.from_sizes({"A": 2}))
     assert new in refused.value.hint
+
+
+def test_groups_of_one_width_begin_where_the_design_says() -> None:
+    """Ages by tens: 18 and 19, 20 to 29 and so on, not 18 to 27."""
+    schema = Schema.parse(
+        '[columns.AGE]\nkind = "integer"\nmin = 18\nmax = 45\n[columns.G]\nkind = "integer"\nmin = 0\nmax = 3\n'
+        '[columns.X]\nkind = "integer"\nmin = 0\nmax = 9\nmissing = ["-9"]\n'
+    )
+    text = '[missing.X]\nhow = "impute"\nmatch = ["AGE", "G"]\nwidths = { AGE = 10 }\n'
+    for origin, sizes in (("", (10, 10, 8, 1)), ("origins = { AGE = 0 }\n", (2, 10, 10, 6, 1))):
+        design = Design.parse(f'{text}{origin}one_hot = ["G"]\n', schema=schema)
+        (grouping,) = design.missing["X"].cells(schema).groupings
+        assert tuple(map(len, grouping.members)) == sizes
+        assert design.missing["X"].donors(schema).one_hot == ("G",)
+        again = decode_json(Design, encode_json(design, without=("schema",)), {"schema": schema})
+        assert again.missing == design.missing
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("origins = { AGE = 0 }", "no width"),
+        ('one_hot = ["SEX"]', "not matched on"),
+    ],
+)
+def test_codings_of_columns_that_are_not_matched_are_refused(text: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        parsed(f'[missing.DEBT]\nhow = "impute"\nmatch = ["AGE"]\n{text}\n')

@@ -166,7 +166,10 @@ class ImputedRows:
         known, wanting, values = self._rows
         space = MatchingSpace(
             sizes=donors.match.shape(domain),
-            ordered=tuple(self.schema.variables[name].ordered for name in donors.match.clique),
+            ordered=tuple(
+                self.schema.variables[name].ordered and name not in donors.one_hot
+                for name in donors.match.clique
+            ),
         )
         places = cell_indices(donors.match, codes=self.rows.codes, domain=domain)
         labels = label_rows(self.rows, key=self.key)

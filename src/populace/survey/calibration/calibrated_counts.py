@@ -78,7 +78,7 @@ def _choose_binning(oracle: SurveyOracle, plan: CountPlan, control: ControlTotal
     """Return the set of bins of one control, chosen by the exponential mechanism where there are several."""
     if len(control.binnings) < 2:
         return control.binnings[0] if control.binnings else None
-    mechanism = plan.budget.choice(plan.choice_share / len(plan.calibration.choices), choices=1)
+    mechanism = plan.budget.choice(plan.bins_share(control), choices=1)
     question = control.bin_choice(plan.calibration.base)
     return control.binnings[oracle.choose_bins(question, mechanism=mechanism)]
 
@@ -122,7 +122,8 @@ class _CountAsking:
         """Ask for one count by the best method, and for the table that tells its sampling error."""
         sample, budget = self.sample, self.plan.budget
         among = sample.table.where(count.where, schema=self.plan.schema)
-        method, smooth = self._choose_method(among)
+        wanted = CountMethod.SMOOTH if count.smooth else self.plan.calibration.method
+        method, smooth = self._choose_method(among, wanted=wanted)
         part = self.share if method is CountMethod.TABLE else self.share * SAMPLING_ERROR_SHARE
         table = _ask_table(self.oracle, self.plan, sample.table, where=count.where, share=part)
         found = CalibratedCount(sample=sample, answer=table, among=among)
@@ -154,15 +155,16 @@ class _CountAsking:
         )
         return row.clip_to(0.0, sample.table.totals.people)
 
-    def _choose_method(self, among: Truth) -> tuple[CountMethod, SmoothNoise | None]:
+    def _choose_method(
+        self, among: Truth, *, wanted: CountMethod | None
+    ) -> tuple[CountMethod, SmoothNoise | None]:
         """Return the method of least noise, as the noisy table that is paid for foretells it, and any smooth noise.
 
         Of the table's own noise two methods have about half of what the weights are, and smooth noise has hardly any.
         """
         sample, budget, calibration = self.sample, self.plan.budget, self.plan.calibration
-        if calibration.method is not None:
-            wanted = calibration.method is CountMethod.SMOOTH
-            return calibration.method, self._choose_smooth_noise() if wanted else None
+        if wanted is not None:
+            return wanted, self._choose_smooth_noise() if wanted is CountMethod.SMOOTH else None
         weights = np.where(among, sample.weights[sample.bins], 0.0)
         table, step = sample.answer.sums.terms(weights / 2).variance, sample.answer.sums.step
         cells = budget.sum_noise(self.share, sums=1 if calibration.base.column is None else 2)

@@ -101,6 +101,11 @@ class CountPlan:
         for control in self.calibration.choices:
             binnings = control.bin_choice(self.calibration.base).binnings
             binning_score_sensitivity(binnings, populations=control.populations)
+        if not self.choice_share < self.share:
+            raise UsageError(
+                "choices of bins take all that counts may spend.",
+                hint="let bins_share of all [[totals]] add up to less than 1",
+            )
         if not decided:
             self._check_noise()
 
@@ -130,7 +135,12 @@ class CountPlan:
     @property
     def choice_share(self) -> Fraction:
         """What all choices of bins take together."""
-        return self.share * BIN_CHOICE_SHARE if self.calibration.choices else Fraction(0)
+        return sum(map(self.bins_share, self.calibration.choices), Fraction(0))
+
+    def bins_share(self, control: ControlTotals) -> Fraction:
+        """Return what the choice of one control's bins takes: as it says, or the same as the others."""
+        own = control.bins_share
+        return self.share * (BIN_CHOICE_SHARE / len(self.calibration.choices) if own is None else own)
 
     def split_share(self, *, cells: int) -> tuple[Fraction, Fraction]:
         """Return what the table of so many cells and each count take of the budget, for the least noise.
@@ -170,7 +180,7 @@ class CountPlan:
                 f"epsilon is too small for {len(self.unknown)} counts: their noise could not be drawn.",
                 hint="ask for less, or with a larger epsilon",
             )
-        if method is CountMethod.SMOOTH:
+        if method is CountMethod.SMOOTH or any(count.smooth for count in self.unknown):
             self.smooth_epsilon(each * (1 - SAMPLING_ERROR_SHARE))
         if self._finest.totals.people > LIMITS.max_people:
             raise UsageError(

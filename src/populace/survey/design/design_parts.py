@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any
 
 from populace.core.errors import SchemaError
 from populace.core.limits import LIMITS
 from populace.core.marginals import Marginal
 from populace.privacy.accounting.amplification import SamplingDesign
+from populace.privacy.json_codec import encode_given
 from populace.privacy.sensitivity.nn_imputation import DonorValue, TieBreak
 from populace.privacy.sensitivity.poststratification import Binning
 from populace.schema.exact_numbers import to_fraction
@@ -160,7 +162,11 @@ class MissingHandling(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemNonresponse:
-    """How missing answers of one column are filled: from rows alike in `match`, in groups of some `widths`."""
+    """How missing answers of one column are filled: from rows alike in `match`, in groups of some `widths`.
+
+    `origins` are numbers at which such groups begin, the lowest value where there is none; columns of `one_hot` are the
+    same or not, however far apart their numbers are. Of places at one distance, the order of `match` decides.
+    """
 
     column: str
     how: MissingHandling = MissingHandling.IGNORE
@@ -171,6 +177,12 @@ class ItemNonresponse:
     ties: TieBreak = TieBreak.NEXT
     default: Fraction | None = None
     max_uses: int | None = None
+    origins: Mapping[str, Fraction] = field(default_factory=dict, hash=False)
+    one_hot: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return encode_given(self, optional=("max_uses", "origins", "one_hot"))
 
     @property
     def limited(self) -> bool:
@@ -193,6 +205,7 @@ class ItemNonresponse:
             k=self.k,
             take=self.take,
             ties=self.ties,
+            one_hot=self.one_hot,
         )
 
     def cells(self, schema: Schema) -> Marginal:
@@ -201,7 +214,7 @@ class ItemNonresponse:
         return Marginal.with_groupings(
             self.match,
             {
-                name: columns.wide(scales[name], width, place=self.place)
+                name: columns.wide(scales[name], width, place=self.place, origin=self.origins.get(name))
                 for name, width in self.widths.items()
             },
         )
@@ -215,9 +228,10 @@ class ItemNonresponse:
         """Refuse what does not fit the schema."""
         if self.how is MissingHandling.IGNORE:
             columns.column(schema, self.column, place=self.place)
-            if self.match or self.widths or (self.default, self.max_uses) != (None, None) or self.k != 1:
+            given = (self.match, self.widths, self.origins, self.one_hot, self.max_uses)
+            if any(given) or self.default is not None or self.k != 1:
                 raise SchemaError(
-                    f"{self.place}: rows that are ignored need no match, widths, k, max_uses or default.",
+                    f"{self.place}: rows that are ignored need no match, widths, one_hot, k, max_uses or default.",
                     hint='leave these out, or write how = "impute"',
                 )
             return
@@ -227,10 +241,15 @@ class ItemNonresponse:
                 f"{self.place}: rows are matched on {quote_names(self.match) or 'nothing'}.",
                 hint="name other columns to match on, each once",
             )
-        if strange := [name for name in self.widths if name not in self.match]:
+        if strange := [name for name in (*self.widths, *self.one_hot) if name not in self.match]:
             raise SchemaError(
-                f"{self.place}: {quote_names(strange)} has a width, but is not matched on.",
-                hint="add it to match, or leave its width out",
+                f"{self.place}: {quote_names(strange)} has a width or is one-hot, but is not matched on.",
+                hint="add it to match, or leave it out",
+            )
+        if strange := [name for name in self.origins if name not in self.widths]:
+            raise SchemaError(
+                f"{self.place}: {quote_names(strange)} has an origin, but no width.",
+                hint="add its width, such as widths = { AGE = 10 }, or leave its origin out",
             )
         self.cells(schema)
         if self.k < 1 or (self.k > 1 and self.take is DonorValue.COPY):
@@ -259,12 +278,17 @@ class ControlTotals:
     """Public totals of a population, by the cells of some columns, and sets of bins to choose from.
 
     `populations` has one number for each cell of `by`, in order; cells that nobody counted have 0. Without `binnings`
-    every cell is a bin of its own.
+    every cell is a bin of its own. `bins_share` is what the choice of its bins takes of what counts may spend.
     """
 
     by: Marginal
     populations: tuple[Fraction, ...]
     binnings: tuple[Binning, ...]
+    bins_share: Fraction | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return encode_given(self, optional=("bins_share",))
 
     @property
     def total(self) -> Fraction:

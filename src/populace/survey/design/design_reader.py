@@ -145,8 +145,8 @@ def _read_sampling(table: TomlTable) -> DeclaredSampling:
 
 def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
     table = document.table(column, place=f"[missing.{column}]")
-    table.allow(("how", "match", "widths", "k", "take", "ties", "default", "max_uses"))
-    widths = table.table("widths", place=f"{table.place} widths")
+    table.allow(("how", "match", "widths", "k", "take", "ties", "default", "max_uses", "origins", "one_hot"))
+    widths, origins = (table.table(key, place=f"{table.place} {key}") for key in ("widths", "origins"))
     k = table.integer("k")
     return ItemNonresponse(
         column=column,
@@ -158,11 +158,13 @@ def _read_missing(document: TomlTable, column: str) -> ItemNonresponse:
         ties=table.choice("ties", default=TieBreak.NEXT),
         default=table.number("default"),
         max_uses=table.integer("max_uses"),
+        origins={name: origins.number(name) or Fraction(0) for name in origins.items},
+        one_hot=table.texts("one_hot"),
     )
 
 
 def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
-    table.allow(("by", "edges", "widths", "counts", "bins"))
+    table.allow(("by", "edges", "widths", "counts", "bins", "bins_share"))
     names = table.texts("by")
     if not names or len(set(names)) < len(names):
         raise SchemaError(
@@ -184,11 +186,18 @@ def _read_control(table: TomlTable, schema: Schema) -> ControlTotals:
         _read_binning(TomlTable(f"{table.place} bins {number}", each.items), groups, scales)
         for number, each in enumerate(table.tables("bins"), start=1)
     ]
+    share = table.number("bins_share")
+    if share is not None and not (0 < share < 1 and len(binnings) > 1):
+        raise SchemaError(
+            f"{table.place}: bins_share is {float(share):g} for {len(binnings)} sets of bins.",
+            hint="give a share between 0 and 1, of what counts may spend, with two sets of bins or more",
+        )
     alone = Binning(name="alone", bins=tuple((cell,) for cell in range(cells)))
     return ControlTotals(
         by=Marginal.with_groupings(names, groupings),
         populations=tuple(_read_populations(table, groups, scales).ravel().tolist()),
         binnings=tuple(binnings) or (alone,),
+        bins_share=share,
     )
 
 

@@ -111,11 +111,12 @@ def cut(found: CodeSemantics, starts: Sequence[Fraction], *, place: str) -> Grou
     return _group_levels(found, [bisect(starts, value) - 1 for value in first])
 
 
-def wide(found: CodeSemantics, width: Fraction, *, place: str) -> Grouping:
-    """Return groups of one width of an ordered column, from its lowest value on.
+def wide(found: CodeSemantics, width: Fraction, *, place: str, origin: Fraction | None = None) -> Grouping:
+    """Return groups of one width of an ordered column: one of them begins at the origin, or at its lowest value.
 
-    >>> wide(CodeSemantics.of(IntegerColumn(name="AGE", min=0, max=5)), Fraction(2), place="").groups
-    (0, 0, 1, 1, 2, 2, 3)
+    >>> age = CodeSemantics.of(IntegerColumn(name="AGE", min=18, max=33))
+    >>> wide(age, Fraction(10), place="", origin=Fraction(0)).groups
+    (0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 3)
     """
     name = found.column.name
     if found.intervals is None or not found.bounded or width <= 0:
@@ -124,7 +125,8 @@ def wide(found: CodeSemantics, width: Fraction, *, place: str) -> Grouping:
             hint="give a width above 0, for columns of numbers only",
         )
     first = _firsts(found)
-    dense = np.unique([(value - first[0]) // width for value in first], return_inverse=True)[1]
+    start = first[0] if origin is None else origin
+    dense = np.unique([(value - start) // width for value in first], return_inverse=True)[1]
     return _group_levels(found, dense.tolist())
 
 

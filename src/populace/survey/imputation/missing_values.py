@@ -163,7 +163,10 @@ class _NoisyTables:
     def _cut(self, inside: Truth) -> MergedCells:
         plan = self.plan
         sizes = plan.by.shape(plan.schema.domain) or (1,)
-        ordered = tuple(plan.schema.variables[name].ordered for name in plan.by.clique) or (True,)
+        one_hot = plan.donors.one_hot
+        ordered = tuple(plan.schema.variables[n].ordered and n not in one_hot for n in plan.by.clique) or (
+            True,
+        )
         return merge_small_cells(
             inside,
             counts=self.sums[CellSum.KNOWN, None].values,

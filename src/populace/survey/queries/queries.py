@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from populace.core.errors import SchemaError, UsageError
 from populace.core.limits import LIMITS
+from populace.privacy.json_codec import encode_given
 from populace.schema.bounded_parsing import read_text_file
 from populace.schema.conditions.condition_parser import condition_atoms, parse_condition
 from populace.schema.conditions.condition_parser import condition_columns as columns_in
@@ -22,7 +24,7 @@ from populace.schema.schema import Schema
 from populace.schema.toml_table import TomlTable, read_toml_table
 from populace.survey.design import survey_columns as columns
 
-_KEYS = ("name", "statistic", "column", "y", "p", "that", "where", "by", "low", "high", "share")
+_KEYS = ("name", "statistic", "column", "y", "p", "that", "where", "by", "low", "high", "share", "noise")
 
 
 class Statistic(StrEnum):
@@ -42,6 +44,12 @@ class Statistic(StrEnum):
     def is_total(self) -> bool:
         """Whether it grows with the number of rows, so that sizes of sampling units are part of its error."""
         return self in (Statistic.COUNT, Statistic.TOTAL)
+
+
+class NoiseKind(StrEnum):
+    """Which noise a query asks for; the one that is expected to be least where it asks for none."""
+
+    SMOOTH = "smooth"  # that follows a smooth bound on the heaviest weight, of counts that meet totals
 
 
 _OF_ONE = (Statistic.TOTAL, Statistic.MEAN, Statistic.VARIANCE, Statistic.QUANTILE)
@@ -70,6 +78,11 @@ class Query:
     high: Fraction | None = None
     share: Fraction = Fraction(1)
     name: str = ""
+    noise: NoiseKind | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        return encode_given(self, optional=("noise",))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statistic", _parse_statistic(self.statistic))
@@ -82,6 +95,9 @@ class Query:
         for key in ("low", "high", "share"):
             value = getattr(self, key)
             object.__setattr__(self, key, None if value is None else self._number(key, value))
+        object.__setattr__(self, "noise", _parse_noise(self.noise, place=self.place))
+        if self.noise is not None and self.statistic is not Statistic.COUNT:
+            raise self._error(f"a {self.statistic.value} has no noise of its own.", hint="leave noise out")
         for key in ("where", "that"):
             text = getattr(self, key)
             object.__setattr__(self, key, None if text is None else self._condition(key, text))
@@ -336,11 +352,18 @@ def read_query(table: TomlTable) -> Query:
             low=table.number("low"),
             high=table.number("high"),
             share=Fraction(1) if share is None else share,
+            noise=_parse_noise(table.text("noise"), place=table.place),
         )
     except SchemaError as error:
         if error.message.startswith(table.place):
             raise
         raise SchemaError(f"{table.place}: {error.message}", hint=error.hint) from None
+
+
+def _parse_noise(text: str | None, *, place: str) -> NoiseKind | None:
+    if text is not None and text not in NoiseKind.__members__.values():
+        raise SchemaError(f"{place}: noise is {text!r}.", hint='write noise = "smooth", or leave it out')
+    return None if text is None else NoiseKind(text)
 
 
 def _parse_statistic(given: object, *, place: str = "a query") -> Statistic:

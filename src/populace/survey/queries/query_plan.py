@@ -24,7 +24,7 @@ from populace.survey.design.design_parts import MissingHandling
 from populace.survey.estimate_result import Estimand, ValueRange
 from populace.survey.imputation.imputation_plan import ImputationNoise, ImputationPlan
 from populace.survey.queries.adjusted_plan import AdjustedPlan
-from populace.survey.queries.queries import Queries, Query, Statistic
+from populace.survey.queries.queries import NoiseKind, Queries, Query, Statistic
 from populace.survey.queries.query_routes import Route, route_query
 from populace.survey.queries.sum_plan import SumPlan
 
@@ -214,7 +214,11 @@ def _parse_range(query: Query, name: str, schema: Schema) -> ValueRange:
 
 def _plan_counts(queries: Sequence[Query], design: Design, *, budget: Budget, share: Fraction) -> CountPlan:
     return CountPlan(
-        counts=tuple(each for query in queries for each in list_estimands(query, design.schema)),
+        counts=tuple(
+            replace(each, smooth=query.noise is NoiseKind.SMOOTH)
+            for query in queries
+            for each in list_estimands(query, design.schema)
+        ),
         calibration=Calibration.of(design),
         schema=design.schema,
         budget=budget,

@@ -24,6 +24,11 @@ class Route(Enum):
 
 def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
     """Return the way of a query, and the columns whose missing answers it fills."""
+    if query.noise is not None and not _is_counted(query, design):
+        raise UsageError(
+            f"{query.place}: smooth noise goes with counts that meet [[totals]], of rows that were drawn one by one.",
+            hint="leave noise out: it is then the one that is expected to be least",
+        )
     filled = tuple(name for name in query.named if design.handling(name) is not MissingHandling.IGNORE)
     _refuse_functions(query, design)
     plain = not (
@@ -32,8 +37,7 @@ def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
     if not filled:
         if not design.totals or query.statistic is Statistic.FREQUENCY:
             return Route.SUMMED, ()
-        direct = not design.clustered and design.replicates is None
-        return (Route.COUNTED if direct and query.statistic is Statistic.COUNT else Route.ADJUSTED), ()
+        return (Route.COUNTED if _is_counted(query, design) else Route.ADJUSTED), ()
     inside = [name for name in filled if design.handling(name) is MissingHandling.IMPUTE]
     limited = bool(inside) and design.missing[inside[0]].max_uses is not None
     simple = _is_simple(query) and plain and not design.totals and len(filled) == 1 and not limited
@@ -56,6 +60,13 @@ def route_query(query: Query, design: Design) -> tuple[Route, tuple[str, ...]]:
             "then do not count",
         )
     return (Route.FILLED if inside else Route.ADJUSTED), filled
+
+
+def _is_counted(query: Query, design: Design) -> bool:
+    """Say whether it is a count that totals calibrate, of a sample of rows, whose columns have all their answers."""
+    direct = not design.clustered and design.replicates is None
+    whole = all(design.handling(name) is MissingHandling.IGNORE for name in query.named)
+    return direct and whole and bool(design.totals) and query.statistic is Statistic.COUNT
 
 
 def _is_simple(query: Query) -> bool:
