@@ -92,7 +92,7 @@ class SafetyNet:
             return f"{path} is the release without a report; `populace verify` checks it"
         if what == "checks":
             return f"{path} is the whole result; `populace verify` checks it"
-        return "each noisy answer there stands beside its question and the law of its noise"
+        return "each noisy answer there stands beside its question and the distribution of its noise"
 
 
 def _is_taken(folder: Path) -> bool:

@@ -82,7 +82,7 @@ def parse_table_format(name: str) -> TableFormat:
 def table_format_like(data: object) -> TableFormat:
     """Return the format that goes with an input: CSV for CSV files and where nothing is known, else Parquet.
 
-    A file of SPSS, Stata or SAS, told by its first bytes, goes with one of the same package.
+    A file of SPSS, Stata or SAS, recognized by its first bytes, goes with one of the same package.
 
     >>> table_format_like("people.csv").value, table_format_like("people.parquet").value, table_format_like(None).value
     ('csv', 'parquet', 'csv')

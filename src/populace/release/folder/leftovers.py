@@ -278,7 +278,10 @@ def _describe_paid_answers(path: Path) -> tuple[str, str] | None:
     if found[1] == "checks" and (path / "checks.json").is_file():
         return "checked claims", f"it is the whole result; `populace verify {named}` checks it"
     if found[1] == "answers" and (path / "answers.json").is_file():
-        return "noisy answers", "each stands in answers.json beside its question and the law of its noise"
+        return (
+            "noisy answers",
+            "each stands in answers.json beside its question and the distribution of its noise",
+        )
     return None
 
 

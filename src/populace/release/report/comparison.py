@@ -135,7 +135,7 @@ def compare_all(
     Columns in groups of their codes are left out: there are finer tables of the same column.
     """
     shape, found = find_noise_shape(measurements), []
-    # A value that most rows truly have may be what others become: that is told, and no reason to call noise an error.
+    # A value that most rows truly have may be what others become: that is shown, and no reason to call noise an error.
     lost = [each.column for each in find_out_of_domain(measurements) if each.has_own_code]
     outside = {part.name for column in lost for part in column.variables}
     for item in _comparable_items(measurements):

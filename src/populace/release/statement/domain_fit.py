@@ -21,7 +21,7 @@ from populace.schema.columns.range_columns import RangeColumn
 # it does, by `other`, by empty cells among the missing codes, or because values were learnt.
 MAX_UNEXPECTED_SHARE = 0.01
 MAX_EXPECTED_SHARE = 0.5
-# Where such rows become a value of the domain, nobody can tell them from it: only a column that they fill is told.
+# Where such rows become a value of the domain, nobody can tell them from it: only a column that they fill is reported.
 MAX_SWALLOWED_SHARE = 0.98
 # The chance, at most, that a release in which every column stays below these shares is said to exceed one.
 MAX_FALSE_WARNING_RATE = 0.01
@@ -126,7 +126,7 @@ def find_out_of_domain(measurements: Measurements) -> tuple[OutOfDomain, ...]:
 
 
 def _max_share(column: Column) -> float | None:
-    """Return the share of rows that may lie outside a domain unsaid, or None where they cannot be told."""
+    """Return the share of rows that may lie outside a domain unreported, or None where they cannot be seen."""
     if column.function_of or (column.other_code < column.levels <= 1):
         return None
     if column.other_code < column.levels:
