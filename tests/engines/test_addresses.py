@@ -18,6 +18,7 @@ from populace.core.run_state import run_state
 from populace.core.table_address import parse_address
 from populace.private.private_table import PrivateTable
 from populace.private.read.databases.open_database import open_snapshot
+from populace.private.read.sources import FrameSource
 from tests.engines.awkward_table import UNIT_SCHEMA, make_towns, make_visits
 from tests.engines.backends import connect_postgres, open_backend, start_postgres
 
@@ -309,3 +310,13 @@ def test_a_library_that_is_missing_is_named_before_spending(
     assert synth(place, tmp_path, "--dataset", "x") == 4
     assert f"pip install 'populace[{extra}]'" in capfd.readouterr().err
     assert not (tmp_path / "l.db").exists()
+
+
+def test_a_frame_of_spark_without_pandas_is_refused_before_its_rows_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark hands out Arrow batches only where pandas is installed."""
+    monkeypatch.setattr(FrameSource, "spark_frame", "a frame")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ResourceError, match=r"'pandas'[\s\S]*populace\[spark\]"):
+        FrameSource(pa.table({"a": [1]}))

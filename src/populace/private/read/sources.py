@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from populace.core.errors import DataError
 from populace.private.read.databases.lazy_frames import sort_by_unit, stream_batches
+from populace.private.read.databases.missing_library import require_library
 from populace.private.redact import redact_open_errors, redact_row_errors
 from populace.schema.codec.cell_texts import Array, has_no_text, to_texts
 from populace.schema.imports.embedded.file_metadata import FileMetadata
@@ -144,6 +145,9 @@ class FrameSource:
                 hint="give the path of a CSV or Parquet file, or a pandas, Polars or Arrow frame",
             ) from None
         self.names = tuple(str(name) for name in columns)
+        if self.spark_frame is not None:
+            # Spark asks for it when rows come, which is too late.
+            require_library("pandas", extra="spark")
 
     @property
     def spark_frame(self) -> Any:
