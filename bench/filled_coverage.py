@@ -34,6 +34,7 @@ from populace.survey.design.design import Design
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_oracle import SumBatch
+from populace.survey.variance.quantiles import QuantileBins
 from populace.survey.variance.smooth_noise_error import _tail_quantiles
 
 PEOPLE, SAMPLE, STRATA, PSUS, TAKEN = 60_000, 3_000, 3, 40, 10
@@ -91,6 +92,10 @@ QUERIES = {
     "correlation": 'statistic = "correlation"\ncolumn = "X"\ny = "Y"',
     "quantile": 'statistic = "quantile"\ncolumn = "X"\np = 0.5',
 }
+# The median of whole numbers is that of a law that is spread over each of them, as the estimate's is.
+_MEDIAN = QuantileBins.of(
+    Queries.parse(f"[[query]]\n{QUERIES['quantile']}", schema=SCHEMA).queries[0], SCHEMA
+)
 WAYS = {
     "impute": '[missing.X]\nhow = "impute"\nmatch = ["G"]\nmax_uses = 2\n',
     "smooth": '[missing.X]\nhow = "impute"\nmatch = ["G"]\n',
@@ -163,7 +168,7 @@ def truth(name: str, people: dict[str, np.ndarray], sample: dict[str, np.ndarray
         "proportion": lambda: float((x >= 20).mean()),
         "variance": lambda: float(x.var()),
         "correlation": lambda: float(np.corrcoef(x, y)[0, 1]),
-        "quantile": lambda: float(np.median(x)),
+        "quantile": lambda: _MEDIAN.quantile(np.bincount(people["X"], minlength=51).astype(float), 0.5),
     }[name]()
 
 

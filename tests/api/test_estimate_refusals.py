@@ -58,12 +58,11 @@ def planned(how, *, design="", epsilon=40, delta="0"):
 
 
 @pytest.mark.parametrize("design", ['weights = "W"', 'psu = "AGE"'])
-def test_weights_and_psus_go_with_answers_filled_after_the_barrier(design):
+def test_weights_and_psus_go_with_filled_answers(design):
     assert planned("model", design=design).adjusted
-    with pytest.raises(UsageError, match="cannot be filled inside the barrier") as refused:
-        planned("impute", design=design)
-    assert 'how = "model" under [missing.PAY]' in refused.value.hint
-    assert "leave" not in refused.value.hint
+    (inside,) = planned("impute", design=design).adjusted
+    assert inside.deck is not None
+    assert planned("impute").imputations
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-9"])
@@ -106,14 +105,19 @@ FUNCTIONS = {
 def test_conditions_on_filled_answers_go_the_way_of_adjusted_weights(name):
     """As plain sums, who does not answer would drop out."""
     queries = Queries.parse(f"[[query]]\n{ASKED[name]}\n", schema=SCHEMA)
-    plan = plan_queries(declared("PAY", "model"), queries)
-    assert plan.sums is None
-    assert [each.filled for each in plan.adjusted] == [("PAY",)]
-    assert not plan.fixed
-    with pytest.raises(UsageError, match="'PAY' cannot be filled inside the barrier") as refused:
-        plan_queries(declared("PAY", "impute"), queries)
-    assert 'how = "model"' in refused.value.hint
+    for how in ("model", "impute"):
+        plan = plan_queries(declared("PAY", how), queries)
+        assert plan.sums is None
+        (adjusted,) = plan.adjusted
+        assert adjusted.filled == ("PAY",)
+        assert (adjusted.deck is None) == (how == "model")
+        assert not plan.fixed
     assert plan_queries(declared("PAY", "ignore"), queries).sums is not None
+    # Donors without a limit are for means and proportions of plain rows.
+    alone = Design.parse('[missing.PAY]\nhow = "impute"\nmatch = ["AGE"]\nties = "lowest"\n', schema=SCHEMA)
+    with pytest.raises(UsageError, match="k, take and ties of 'PAY'") as refused:
+        plan_queries(alone, queries)
+    assert "leave k, take and ties out of [missing.PAY]" in refused.value.hint
 
 
 @pytest.mark.parametrize("how", ["impute", "model"])

@@ -25,6 +25,8 @@ MEDIAN = '\n[[query]]\nname = "median"\nstatistic = "quantile"\ncolumn = "income
 # So many queries that noise is Gaussian.
 MANY = MEAN + MEDIAN + "".join(MEAN.replace('"income"', f'"q{each}"', 1) + "\n" for each in range(30))
 COUNT = '[[query]]\nname = "old"\nstatistic = "count"\nwhere = "age >= 65"\nby = ["sex"]'
+DONORS = small_survey.FILLED.replace("model", "impute")
+RICH = '[[query]]\nname = "rich"\nstatistic = "frequency"\nwhere = "income >= 500"\nby = ["sex"]'
 RUNS = {
     "psus": (small_survey.DESIGN, small_survey.QUERIES),
     "rows of strata": (
@@ -38,6 +40,8 @@ RUNS = {
     "clusters, filled by weights": (small_survey.DESIGN + small_survey.FILLED, MEAN + MEDIAN),
     "clusters, totals": (small_survey.DESIGN + small_survey.TOTALS, MEAN + MEDIAN),
     "clusters, filled by weights, with δ": (small_survey.DESIGN + small_survey.FILLED, MANY),
+    "clusters, filled by donors": (small_survey.DESIGN + DONORS, MEAN + MEDIAN),
+    "donors decide who counts": (DONORS + "max_uses = 3\n", RICH),
 }
 DELTAS = {"clusters, filled by weights, with δ": "1e-6"}
 # The heaviest, richest and oldest there can be; one beyond all ranges; one that says nothing.

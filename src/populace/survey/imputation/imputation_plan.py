@@ -222,5 +222,5 @@ def _refuse_small_epsilon(filling: ImputationPlan, *, budget: Budget, share: Fra
         "answers would have an "
         f"epsilon of {float(each):.3g}, and needs more than {float(LN_2):.3g}.",
         hint=f"these queries together need an epsilon of {shown:g} with --delta 0 (more with a delta above 0), or "
-        f'write how = "model" under [missing.{filling.donors.column}], which needs no such epsilon',
+        f'write max_uses = 2 or how = "model" under [missing.{filling.donors.column}], which need no such epsilon',
     )
