@@ -14,6 +14,7 @@ from populace.core.errors import UsageError
 from populace.core.table_address import TableAddress
 
 if TYPE_CHECKING:
+    from populace.planning.expected_estimates import PublicFacts
     from populace.release.estimates_bundle import Estimates
     from populace.survey.design.design import Design
 
@@ -47,6 +48,17 @@ LIKE = Option(
     "With --expect, a public table with the same columns (an earlier round, a synthetic release) to foresee by.",
     Path,
 )
+SHARES = Option(
+    "--shares FILE",
+    "With --expect, a CSV file of public shares: column, value and share (or percent, or count), as far as known.",
+    Path,
+)
+PUBLISHED = Option(
+    "--published FILE",
+    "With --expect and PSUs, a CSV file of standard errors of an earlier round: query and error (or estimate and cv), "
+    "and rows if they were others.",
+    Path,
+)
 
 
 @command(
@@ -59,6 +71,8 @@ LIKE = Option(
     OUT,
     EXPECT,
     LIKE,
+    SHARES,
+    PUBLISHED,
     options.LEDGER,
     options.DATASET,
     options.NO_REPORT,
@@ -74,6 +88,8 @@ def estimate(
     out: Path | None,
     expect: int | None,
     like: Path | None,
+    shares: Path | None,
+    published: Path | None,
     ledger: Path | None,
     dataset: str | None,
     no_report: bool,
@@ -96,6 +112,8 @@ def estimate(
     from populace.survey.design.design import Design
 
     if expect is not None:
+        from populace.planning.expected_estimates import PublicFacts
+
         print_expected(
             schema,
             design=design,
@@ -103,7 +121,7 @@ def estimate(
             rows=expect,
             epsilon=epsilon,
             delta=delta,
-            like=like,
+            facts=PublicFacts(like=like, shares=shares, published=published),
             data=data,
             ledger=ledger,
             json=json,
@@ -137,14 +155,15 @@ def print_expected(
     rows: int,
     epsilon: str,
     delta: str,
-    like: Path | None,
+    facts: PublicFacts,
     data: Path | TableAddress,
     ledger: Path | None,
     json: bool,
 ) -> None:
     """Write which intervals each query will have, what that rests on, and what would narrow them."""
     from populace.api.request import default_dataset, list_private_datasets, resolve_ledger
-    from populace.planning.expected_estimates import advise, assume_row_weight, predict_errors
+    from populace.planning.expected_estimates import advise, predict_errors
+    from populace.planning.invented_rows import assume_row_weight
     from populace.privacy.accounting.budget import parse_delta, parse_epsilon
     from populace.private.public_table import check_not_same_table
     from populace.schema.schema import Schema
@@ -155,12 +174,12 @@ def print_expected(
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
     note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
     note_unlisted_psus(drawn)
-    if like is not None:
+    if facts.like is not None:
         # The table is read without protection: never the private one, nor any other that has an account.
         private = {described.dataset or default_dataset(data), *list_private_datasets(resolve_ledger(ledger))}
-        check_not_same_table(like, data=data, accounts=private)
-    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
-    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, like=like)
+        check_not_same_table(facts.like, data=data, accounts=private)
+    found = predict_errors(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, facts=facts)
+    advice = advise(design=drawn, queries=asked, rows=rows, epsilon=epsilon, delta=delta, facts=facts)
     weight = assume_row_weight(drawn, rows)
     if json:
         emit_json(
@@ -174,25 +193,34 @@ def print_expected(
         )
         return
     width = max(len(each.query) for each in found)
-    heads = ("95 % margin", "of the worst", "privacy error", "of the worst")
-    emit(f"{'query':{width}}  {'  '.join(f'{head:>13}' for head in heads)}  suppressed")
+    heads = ("95 % margin", "from", "to", "of the worst", "privacy error", "of the worst")
+    emit(f"{'query':{width}}  {'  '.join(f'{head:>13}' for head in heads)}  suppressed    sampling variance")
     for each in found:
-        numbers = (each.margin, each.worst_margin, each.privacy_error, each.worst_privacy_error)
+        privacy = (each.privacy_error, each.worst_privacy_error)
+        numbers = (each.margin, each.low, each.high, each.worst_margin, *privacy)
         shown = [f"{'–' if number is None else f'{number:.4g}':>13}" for number in numbers]
         lost = f"{each.suppressed} of {each.groups}" if each.groups else "not foreseen"
-        emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost}")
+        hidden = each.by_design_effect > (each.groups - each.suppressed) / 2
+        way = "by design effect" if hidden else "estimated from units"
+        emit(f"{each.query:{width}}  {'  '.join(shown)}  {lost:12}  {way if each.groups else '–'}")
     for own in advice:
         say(f"note: margins are about {100 * own.gain:.0f} % smaller with {own.change}")
-    if like is not None:
-        say(f"note: for {rows} rows like those of {like}, which must be public. Nothing was spent")
+    if facts.like is not None:
+        say(f"note: for {rows} rows like those of {facts.like}, which must be public. Nothing was spent")
         return
     weighing = f", each weighing about {weight:g}" if drawn.weights is not None else ""
     if weighing and drawn.population is None:
         weighing += " (a guess from max_weight; `population` in the design tells better)"
+    known = "as published" if facts.shares is not None else "even, and numbers in a bell over their bins"
     say(
-        f"note: for {rows} rows, categories even and numbers in a bell over their range{weighing}. Smaller groups err "
-        "more, in proportion. Nothing was read or spent"
+        f"note: for {rows} rows, categories {known}{weighing}. Smaller groups err more, in proportion. Nothing was "
+        "read or spent"
     )
+    if facts.shares is None or (facts.published is None and drawn.clustered):
+        say(
+            "note: without published shares (--shares) and standard errors (--published) of an earlier round, or a "
+            "public table (--like), margins are often off by a factor of 2: what rows are like is not in the schema"
+        )
 
 
 def note_unlisted_psus(design: Design) -> None:

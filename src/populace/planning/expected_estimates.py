@@ -1,9 +1,8 @@
 """What estimates of a survey will give for a budget: privacy errors and intervals, from public facts alone.
 
-Rows are invented from the schema: categories evenly, numbers in a bell over their range, and so many copies of each
-within its PSU that design effects are those of the design. They are asked what the queries ask, with noise of the
-kinds that the budget buys, a few times over. How wide an interval gets follows from how many rows its group has, what
-they weigh and how alike they are in a PSU, and hardly from anything else.
+Rows are invented from what is public (`invented_rows`) and asked what the queries ask, with noise of the kinds that the
+budget buys, a few times over. Each stands for so many rows that design effects are those of the design, or sampling
+errors those that an earlier round published.
 """
 
 from __future__ import annotations
@@ -16,38 +15,34 @@ from typing import Any
 
 import numpy as np
 
-from populace.core.array_types import Floats
 from populace.core.errors import UsageError
 from populace.core.marginals import Counts
+from populace.planning.invented_rows import invent_rows, read_column_shares
+from populace.planning.published_errors import ErrorsSource, read_published_errors
+from populace.planning.simulated.column_shares import SharesSource
 from populace.privacy.accounting.budget import Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import DiscreteLaplace
 from populace.private.dry_run import EmptyTableOracle, check_answerable
 from populace.private.public_table import read_public_rows
 from populace.private.survey.exact_sums import add_up
 from populace.private.survey.survey_rows import SurveyRows
-from populace.schema.codec.numeric_values import numeric_column_names
-from populace.schema.columns.date_columns import TemporalColumn
-from populace.schema.columns.numeric_columns import DecimalColumn, IntegerColumn
-from populace.schema.columns.unknown_columns import fill_unknown_domain
 from populace.schema.exact_numbers import MAX_EXACT_INTEGER
-from populace.schema.schema import Schema
 from populace.survey.answer_queries import answer_sum_plan
 from populace.survey.design.design import Design
+from populace.survey.estimate_notes import VARIANCE_NOT_ESTIMABLE
 from populace.survey.estimate_result import Estimate
-from populace.survey.queries.cells import DesignUnits
-from populace.survey.queries.expected_variance import ASSUMED_WEIGHT_SHARE
 from populace.survey.queries.queries import Queries
 from populace.survey.queries.query_plan import QueryPlan
 from populace.survey.survey_oracle import SumBatch
 
 # More invented rows than these add nothing: sums are scaled up.
 MAX_SIMULATED_ROWS = 100_000
-# Numbers are taken to lie around this part of their range, and to deviate by this part of it.
-ASSUMED_PLACE, ASSUMED_DEVIATION = 0.4, 0.2
-# The deviation of the logarithm of weights.
-ASSUMED_LOG_WEIGHT = 0.55
-# So often noise is drawn; the median is told.
+# So often noise is drawn; the median is told, and the least and the greatest.
 DRAWN_RUNS = 5
+# With this, noise is too small to matter: what is left is the sampling error.
+_NO_NOISE = Fraction(10**9)
+# Rows stand for at most this many, and at least for this part of one.
+_MIN_ALIKE, _MAX_ALIKE = 0.05, 50.0
 # Advice that helps less is not worth reading.
 MIN_GAIN = 0.05
 _SEED = 2026
@@ -66,6 +61,20 @@ class ExpectedError:
     margin: float | None
     """Half of the interval's width, sampling error and noise together."""
     worst_margin: float | None
+    low: float | None = None
+    """The least margin of the median group that noise left in a few runs, and the greatest."""
+    high: float | None = None
+    by_design_effect: int = 0
+    """Groups whose sampling variance noise hides: their intervals rest on the design effect that is declared."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicFacts:
+    """What else is public of a survey: a table like it, shares of columns, and errors of the same queries."""
+
+    like: Any | None = None
+    shares: SharesSource | None = None
+    published: ErrorsSource | None = None
 
 
 def predict_errors(
@@ -75,12 +84,13 @@ def predict_errors(
     rows: int,
     epsilon: Number,
     delta: Number = 0,
-    like: Any | None = None,
+    facts: PublicFacts = PublicFacts(),
 ) -> tuple[ExpectedError, ...]:
     """Return what to expect of estimates of a sample of about so many rows; nothing private is read or spent.
 
-    `like` is a **public** table with the schema's columns, such as an earlier round or a synthetic release: rows are
-    drawn from it then, and not invented.
+    `facts.like` is a **public** table with the schema's columns, such as an earlier round or a synthetic release: rows
+    are drawn from it then, and not invented. `facts.shares` are published shares of columns, `facts.published` standard
+    errors of the same queries: rows are invented so that both hold.
 
     >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 100})
     >>> queries = Queries.parse('[[query]]\\nstatistic = "mean"\\ncolumn = "AGE"', schema=schema)
@@ -95,24 +105,47 @@ def predict_errors(
         )
     plan, _ = QueryPlan.narrowest(design, queries, epsilon=parse_epsilon(epsilon), delta=parse_delta(delta))
     check_answerable(plan)
-    runs: list[tuple[Estimate, ...]] = []
+    usual = float(design.design_effect.median) if design.clustered else 1.0
+    alike = dict.fromkeys((query.name for query in queries), usual)
+    if facts.published is not None:
+        alike |= _match_published_errors(design, queries, rows=rows, usual=usual, facts=facts)
+    runs: dict[float, list[tuple[Estimate, ...]]] = {}
     if plan.sums is not None:
-        oracle = SimulatedSurveyOracle.of(design, rows=rows, like=like)
-        for _ in range(DRAWN_RUNS):
-            runs.append(answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget))
+        for each in sorted(set(alike.values())):
+            oracle = SimulatedSurveyOracle.of(design, rows=rows, alike=each, facts=facts)
+            runs[each] = [
+                answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget) for _ in range(DRAWN_RUNS)
+            ]
     return tuple(
-        _summarize(query.name, [[row for row in run if row.query == query.name] for run in runs])
+        _summarize(
+            query.name,
+            [[row for row in run if row.query == query.name] for run in runs.get(alike[query.name], ())],
+        )
         for query in queries
     )
 
 
-def assume_row_weight(design: Design, rows: int) -> float:
-    """Return what a row is taken to weigh: its part of the population where that is public."""
-    if design.weights is None:
-        return 1.0
-    most = float(design.weight_bound)
-    known = most * ASSUMED_WEIGHT_SHARE if design.population is None else float(design.population) / rows
-    return min(known, most)
+def _match_published_errors(
+    design: Design, queries: Queries, *, rows: int, usual: float, facts: PublicFacts
+) -> dict[str, float]:
+    """Return for how many rows an invented one must stand, so that queries have the errors that are published."""
+    if facts.published is None or facts.like is not None or not design.clustered:
+        raise UsageError(
+            "published errors go with PSUs in the design, and without a public table.",
+            hint="of a sample of rows, shares of columns tell the errors; a public table tells them itself",
+        )
+    known = read_published_errors(facts.published, queries=[query.name for query in queries], rows=rows)
+    plan, _ = QueryPlan.narrowest(design, queries, epsilon=_NO_NOISE, delta=Fraction(0))
+    found: dict[str, float] = {}
+    if plan.sums is not None:
+        oracle = SimulatedSurveyOracle.of(design, rows=rows, alike=usual, facts=facts)
+        exact = answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget)
+        for name, error in known.items():
+            own = [row.sampling_error for row in exact if row.query == name and row.sampling_error]
+            if own:
+                times = usual * (error / float(np.median(own))) ** 2
+                found[name] = float(f"{min(max(times, _MIN_ALIKE), _MAX_ALIKE):.2g}")
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,12 +157,19 @@ class SimulatedSurveyOracle(EmptyTableOracle):
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, design: Design, *, rows: int, like: Any | None = None) -> SimulatedSurveyOracle:
-        """Return rows as they are assumed to be, or as a public table has them."""
-        schema, count = design.schema, min(rows, MAX_SIMULATED_ROWS)
-        rng = np.random.default_rng(_SEED)
-        if like is not None:
-            public = read_public_rows(like, schema=schema)
+    def of(
+        cls,
+        design: Design,
+        *,
+        rows: int,
+        alike: float = 1.0,
+        facts: PublicFacts = PublicFacts(),
+    ) -> SimulatedSurveyOracle:
+        """Return rows as they are assumed to be, each for `alike` rows of its PSU, or as a public table has them."""
+        schema, rng = design.schema, np.random.default_rng(_SEED)
+        if facts.like is not None:
+            count = min(rows, MAX_SIMULATED_ROWS)
+            public = read_public_rows(facts.like, schema=schema)
             size = len(next(iter(public.codes.values())))
             if not size:
                 raise UsageError(
@@ -140,51 +180,15 @@ class SimulatedSurveyOracle(EmptyTableOracle):
             drawn = np.concatenate(
                 [np.tile(np.arange(size), count // size), rng.permutation(size)[: count % size]]
             )
-            return cls(
-                schema=schema,
-                rows=SurveyRows(
-                    codes={name: own[drawn] for name, own in public.codes.items()},
-                    numbers={name: own[drawn] for name, own in public.numbers.items()},
-                ),
-                times=rows / count,
-                rng=rng,
+            found = SurveyRows(
+                codes={name: own[drawn] for name, own in public.codes.items()},
+                numbers={name: own[drawn] for name, own in public.numbers.items()},
             )
-        # With copies of each row in its PSU, the variance of everything is that many times as large.
-        alike = float(design.design_effect.median) if design.clustered else 1.0
-        distinct = max(1, round(count / alike))
-        row = rng.permutation(np.arange(count) % distinct)
-        # Of a column that is one variable, values and not special codes.
-        values = {
-            name: column.levels for name, column in schema.columns.items() if len(column.variables) == 1
-        }
-        codes = {n: rng.integers(0, values.get(n, size), distinct) for n, size in schema.domain.items()}
-        numbers: dict[str, Floats] = {}
-        for name in numeric_column_names(schema):
-            codes_of, numbers[name] = _draw_numbers(schema, name, distinct, rng=rng)
-            if name in codes:
-                codes[name] = codes_of
-        if design.clustered:
-            # Rows elsewhere would not count.
-            units = DesignUnits.psus(design)
-            drawn = rng.integers(0, len(units.weights), distinct)
-            for name, own in zip(units.columns, units.codes, strict=True):
-                if name in codes:
-                    codes[name] = own[drawn]
-        weight = assume_row_weight(design, rows) * np.exp(
-            ASSUMED_LOG_WEIGHT * rng.standard_normal(distinct) - ASSUMED_LOG_WEIGHT**2 / 2
-        )
-        replicates = () if design.replicates is None else design.replicates.columns
-        for name in (*replicates, *([design.weights] if design.weights else [])):
-            numbers[name] = weight
-        return cls(
-            schema=schema,
-            rows=SurveyRows(
-                codes={name: own[row] for name, own in codes.items()},
-                numbers={name: own[row] for name, own in numbers.items()},
-            ),
-            times=rows / count,
-            rng=rng,
-        )
+        else:
+            count = max(1, min(round(rows / alike), MAX_SIMULATED_ROWS))
+            shares = read_column_shares(facts.shares, schema=schema)
+            found = invent_rows(design, count=count, rows=rows, shares=shares, rng=rng)
+        return cls(schema=schema, rows=found, times=rows / count, rng=rng)
 
     def sum_batches(self, batches: Sequence[SumBatch]) -> tuple[Counts, ...]:
         """Return sums of the invented rows, with noise."""
@@ -201,23 +205,6 @@ class SimulatedSurveyOracle(EmptyTableOracle):
         return tuple(found)
 
 
-def _draw_numbers(
-    schema: Schema, name: str, count: int, *, rng: np.random.Generator
-) -> tuple[Counts, Floats]:
-    """Return codes and numbers of a column, in a bell over its range."""
-    column = fill_unknown_domain(schema.columns[name])
-    if not isinstance(column, IntegerColumn | DecimalColumn | TemporalColumn):
-        raise TypeError(f"column {name!r} has no numbers")
-    ends = np.array([[float(end) for end in column.bounds(level)] for level in range(column.levels)])
-    low, high = float(ends.min()), float(ends.max())
-    place = np.clip(ASSUMED_PLACE + ASSUMED_DEVIATION * rng.standard_normal(count), 0.0, 1.0)
-    found: Floats = low + (high - low) * place
-    starts = ends[:, 0]
-    order = np.argsort(starts, kind="stable")
-    codes = order[np.clip(np.searchsorted(starts[order], found, side="right") - 1, 0, len(ends) - 1)]
-    return codes.astype(np.int64), found
-
-
 def _summarize(query: str, runs: Sequence[Sequence[Estimate]]) -> ExpectedError:
     """Return the median over runs of what the median and the worst group of a query have."""
     errors = [[row.privacy_error for row in run if row.privacy_error is not None] for run in runs]
@@ -232,6 +219,8 @@ def _summarize(query: str, runs: Sequence[Sequence[Estimate]]) -> ExpectedError:
         found = [pick(own) for own in each if own]
         return float(np.median(found)) if found else None
 
+    medians = [float(np.median(own)) for own in margins if own]
+    hidden = [sum(row.note == VARIANCE_NOT_ESTIMABLE for row in run) for run in runs]
     return ExpectedError(
         query=query,
         groups=groups,
@@ -240,6 +229,9 @@ def _summarize(query: str, runs: Sequence[Sequence[Estimate]]) -> ExpectedError:
         worst_privacy_error=middle(errors, max),
         margin=middle(margins, lambda own: float(np.median(own))),
         worst_margin=middle(margins, max),
+        low=min(medians, default=None),
+        high=max(medians, default=None),
+        by_design_effect=int(np.median(hidden)) if hidden else 0,
     )
 
 
@@ -258,14 +250,16 @@ def advise(
     rows: int,
     epsilon: Number,
     delta: Number = 0,
-    like: Any | None = None,
+    facts: PublicFacts = PublicFacts(),
 ) -> tuple[Advice, ...]:
     """Return what would narrow intervals, the most helpful first; only changes of 5 % or more."""
     epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
-    now = predict_errors(design=design, queries=queries, rows=rows, epsilon=epsilon, delta=delta, like=like)
+    now = predict_errors(design=design, queries=queries, rows=rows, epsilon=epsilon, delta=delta, facts=facts)
 
     def gain(other: Design, asked: Queries, spent: Fraction) -> float:
-        found = predict_errors(design=other, queries=asked, rows=rows, epsilon=spent, delta=delta, like=like)
+        found = predict_errors(
+            design=other, queries=asked, rows=rows, epsilon=spent, delta=delta, facts=facts
+        )
         by_name = {each.query: each.margin for each in found}
         ratios = [
             math.log(own / each.margin) for each in now if each.margin and (own := by_name.get(each.query))

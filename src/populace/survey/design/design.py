@@ -50,8 +50,9 @@ class Design:
     among those that are listed. `fpc` and `base` are one number, or one for each stratum; an `fpc` above 1 is a number
     of psus (of rows where there are no psus), one up to 1 the share that was drawn. `fpc_within` is the same of the
     rows in a psu, by psu. `max_design_effect` is the largest design effect of any estimate, as earlier rounds showed
-    it: it bounds intervals where noise hides how units differ. `shrink` shrinks the factors by which totals change
-    weights towards one for all: 0 leaves them, 1 makes them equal.
+    it: it bounds intervals where noise hides how units differ. `weighting_effect` is 1 + the squared coefficient of
+    variation of weights (Kish), as an earlier round published it: plans and forecasts use it. `shrink` shrinks the
+    factors by which totals change weights towards one for all: 0 leaves them, 1 makes them equal.
 
     >>> schema = Schema.from_sizes({"REGION": 3, "PSU": 2, "WEIGHT": 500})
     >>> design = Design(schema=schema, weights="WEIGHT", strata="REGION", psu="PSU")
@@ -78,6 +79,7 @@ class Design:
     missing: Mapping[str, ItemNonresponse] = field(default_factory=dict)
     totals: tuple[ControlTotals, ...] = ()
     shrink: Fraction = Fraction(0)
+    weighting_effect: Fraction | None = None
     strata_values: tuple[str, ...] = field(init=False)
     """The strata; a single empty text where there are none."""
     psu_list: tuple[Psu, ...] = field(init=False)
@@ -241,6 +243,11 @@ class Design:
         elif columns.span(self.schema, self.weights, place=_PLACE)[1] <= 0:
             raise _design_error(
                 f": no weight of {self.weights!r} is above 0.", hint="check its range in the schema"
+            )
+        if self.weighting_effect is not None and (self.weights is None or self.weighting_effect < 1):
+            raise _design_error(
+                f": weighting_effect is {float(self.weighting_effect):g}.",
+                hint="give 1 + the squared coefficient of variation of a column of weights",
             )
         if self.max_weight is not None and self.max_weight <= 0:
             raise _design_error(f": max_weight is {float(self.max_weight):g}.", hint="give a number above 0")

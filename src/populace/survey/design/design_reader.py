@@ -42,6 +42,7 @@ Scales = Mapping[str, CodeSemantics]
 _KEYS = (
     "weights", "max_weight", "base", "strata", "psu", "psus", "fpc", "fpc_within", "lonely",
     "replicates", "design_effect", "max_design_effect", "population", "rows", "sampling", "shrink",
+    "weighting_effect",
 )  # fmt: skip
 DESIGN_TABLES = ("design", "missing", "totals")
 _RENAMED = {"most_weight": "max_weight", "most_effect": "max_design_effect"}
@@ -82,6 +83,7 @@ def read_design_tables(document: TomlTable, *, schema: Schema) -> dict[str, Any]
         "sampling": _read_sampling(table) if "sampling" in table else None,
         "missing": {column: _read_missing(missing, column) for column in missing.items},
         "shrink": table.number("shrink") or Fraction(0),
+        "weighting_effect": table.number("weighting_effect"),
         "totals": tuple(_read_control(each, schema) for each in document.tables("totals")),
     }
 

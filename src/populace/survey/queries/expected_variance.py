@@ -44,10 +44,16 @@ def expected_weight_share(design: Design) -> float:
     return min(1.0, float(design.population / design.rows / design.weight_bound))
 
 
+def expected_weighting_effect(design: Design) -> float:
+    """Return by how much unequal weights raise the variance: as declared, or as surveys have it."""
+    if design.weights is None:
+        return 1.0
+    return ASSUMED_WEIGHT_EFFECT if design.weighting_effect is None else float(design.weighting_effect)
+
+
 def expected_log_ratio(query: Query, design: Design, *, noise: float, groups: int) -> float:
     """Return ln of the expected sampling variance over a variance of noise, in units of what a row can add."""
     rows = expected_rows(design) / max(groups, 1)
     own = _ROW_VARIANCES.get(query.statistic, _OF_NUMBERS)
-    spread = ASSUMED_WEIGHT_EFFECT if design.weights is not None else 1.0
-    row = own * spread * expected_weight_share(design) ** 2
+    row = own * expected_weighting_effect(design) * expected_weight_share(design) ** 2
     return math.log(float(design.design_effect.median) * rows * row / noise)
