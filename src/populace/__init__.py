@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from populace.survey.design.design import Design as Design
     from populace.survey.queries.queries import Queries as Queries
     from populace.survey.queries.queries import Query as Query
+    from populace.survey.small_areas import small_areas as small_areas
 
 _HOMES = {
     "Checks": "release.checks_bundle",
@@ -68,6 +69,7 @@ _HOMES = {
     "pool_releases": "api.earlier_releases",
     "release_from": "api.generate",
     "simulate": "studies.simulate",
+    "small_areas": "survey.small_areas",
     "synthesize": "api.synthesize",
     "verify": "release.verify.verify",
 }

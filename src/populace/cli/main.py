@@ -48,6 +48,7 @@ VERBS = (
     "weights",
     "simulate",
     "area",
+    "smallarea",
     "codebook",
     "evaluate",
     "split",
