@@ -37,6 +37,7 @@ PINNED = [
     "pool_releases",
     "release_from",
     "simulate",
+    "small_areas",
     "synthesize",
     "verify",
 ]

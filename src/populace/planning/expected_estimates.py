@@ -37,8 +37,8 @@ from populace.survey.survey_oracle import SumBatch
 
 # More invented rows than these add nothing: sums are scaled up.
 MAX_SIMULATED_ROWS = 100_000
-# So often noise is drawn; the median is told, and the least and the greatest.
-DRAWN_RUNS = 5
+# So often noise is drawn; the median is told, and the least and the greatest. Advice needs fewer draws.
+DRAWN_RUNS, ADVICE_RUNS = 9, 3
 # With this, noise is too small to matter: what is left is the sampling error.
 _NO_NOISE = Fraction(10**9)
 # Rows stand for at most this many, and at least for this part of one.
@@ -85,6 +85,7 @@ def predict_errors(
     epsilon: Number,
     delta: Number = 0,
     facts: PublicFacts = PublicFacts(),
+    draws: int = DRAWN_RUNS,
 ) -> tuple[ExpectedError, ...]:
     """Return what to expect of estimates of a sample of about so many rows; nothing private is read or spent.
 
@@ -113,9 +114,7 @@ def predict_errors(
     if plan.sums is not None:
         for each in sorted(set(alike.values())):
             oracle = SimulatedSurveyOracle.of(design, rows=rows, alike=each, facts=facts)
-            runs[each] = [
-                answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget) for _ in range(DRAWN_RUNS)
-            ]
+            runs[each] = [answer_sum_plan(oracle, plan=plan.sums, budget=plan.budget) for _ in range(draws)]
     return tuple(
         _summarize(
             query.name,
@@ -254,12 +253,11 @@ def advise(
 ) -> tuple[Advice, ...]:
     """Return what would narrow intervals, the most helpful first; only changes of 5 % or more."""
     epsilon, delta = parse_epsilon(epsilon), parse_delta(delta)
-    now = predict_errors(design=design, queries=queries, rows=rows, epsilon=epsilon, delta=delta, facts=facts)
+    same: dict[str, Any] = {"rows": rows, "delta": delta, "facts": facts, "draws": ADVICE_RUNS}
+    now = predict_errors(design=design, queries=queries, epsilon=epsilon, **same)
 
     def gain(other: Design, asked: Queries, spent: Fraction) -> float:
-        found = predict_errors(
-            design=other, queries=asked, rows=rows, epsilon=spent, delta=delta, facts=facts
-        )
+        found = predict_errors(design=other, queries=asked, epsilon=spent, **same)
         by_name = {each.query: each.margin for each in found}
         ratios = [
             math.log(own / each.margin) for each in now if each.margin and (own := by_name.get(each.query))
