@@ -71,8 +71,19 @@ class SmallAreas:
 
     def list_rows(self) -> list[dict[str, Any]]:
         """Return a row for each area, with a column for each part of its name."""
-        numbers = ("direct", "direct_error", "weight", "estimate", "error", "low", "high")
-        return [dict(area.group) | {name: getattr(area, name) for name in numbers} for area in self.areas]
+        return [
+            dict(area.group)
+            | {
+                "direct": area.direct,
+                "direct_error": area.direct_error,
+                "weight": area.weight,
+                "estimate": area.estimate,
+                "error": area.error,
+                "low": area.low,
+                "high": area.high,
+            }
+            for area in self.areas
+        ]
 
 
 def small_areas(
