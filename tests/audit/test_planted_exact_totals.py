@@ -21,7 +21,7 @@ from populace.privacy.accounting import privacy_loss_distribution as pld
 from populace.privacy.accounting.mechanisms import DiscreteGaussian
 from populace.privacy.accounting.spend_record import _min_sensitivity
 from populace.privacy.ledger import exact_totals as totals
-from populace.privacy.ledger.account import Account
+from populace.privacy.ledger.account import Account, fix_protected
 from populace.privacy.ledger.exact_totals import ExactTotals
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.run_record import Adaptivity, RunRecord
@@ -274,19 +274,19 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "check_published(totals, exact=run.exact, run=run.run)",
         "pass",
     ),
-    ("relation", LedgerState._reserve, "check_declared(record.exact, unit=record.unit)", "pass"),
+    ("relation", fix_protected, "check_declared(record.exact, unit=record.unit)", "pass"),
     ("relation", PrivacyUnit._check_within, "self.within and self.rows > 1", "False"),
     ("relation", PrivacyUnit._check_within, "is (self.within is None)", "is None"),
     # Accounts that mix.
-    ("accounts", LedgerState._reserve, "record.unit.neighbours is not account.neighbours", "False"),
+    ("accounts", fix_protected, "record.unit.neighbours is not account.neighbours", "False"),
     (
         "accounts",
-        LedgerState._reserve,
+        fix_protected,
         "(account.within, account.partition) != (",
         "(account.within, partition) != (",
     ),
-    ("accounts", LedgerState._reserve, "within=record.unit.within,", ""),
-    ("accounts", LedgerState._reserve, "partition=partition,", ""),
+    ("accounts", fix_protected, "within=record.unit.within,", ""),
+    ("accounts", fix_protected, "partition=partition,", ""),
     ("accounts", Account.to_json, "if value or key not in optional", "if key not in optional"),
     (
         "accounts",

@@ -16,6 +16,7 @@ from populace.privacy.accounting import privacy_loss as loss
 from populace.privacy.accounting.mechanisms import DiscreteLaplace, Exponential
 from populace.privacy.accounting.partition_selection import delta_price, reveal_probability
 from populace.privacy.accounting.spend_record import SpendRecord, _min_sensitivity
+from populace.privacy.ledger.account import fix_protected
 from populace.privacy.ledger.ledger import Ledger
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.run_record import RunRecord
@@ -203,7 +204,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("books", LedgerState._reserve, "or record.delta > account.left_delta", ""),
     (
         "books",
-        LedgerState._reserve,
+        fix_protected,
         "(account.unit, account.id, account.frequency) != unit",
         "False",
     ),

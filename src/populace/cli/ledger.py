@@ -165,7 +165,7 @@ def _print_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_account(account: Mapping[str, Any]) -> None:
-    """Print an account and its runs."""
+    """Print an account, its runs and the splits of its people."""
     emit(f"{account['dataset']}{_format_void(account)}")
     emit(f"  {_format_left(account, 'epsilon')}")
     emit(f"  {_format_left(account, 'delta')}")
@@ -181,6 +181,9 @@ def _print_account(account: Mapping[str, Any]) -> None:
             f"epsilon {run['epsilon']}, delta {run['delta']}, "
             f"{100 * run['used']:.3g} % used, {state}{exact}{rehearsal}"
         )
+
+    for split in account.get("splits", ()):
+        _print_split(split)
 
 
 def _format_left(account: Mapping[str, Any], name: str) -> str:
@@ -203,7 +206,31 @@ def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
         "delta_left": format_exact(account.left_delta),
         "void": account.void,
         "runs": [_run_json(record) for record in book.runs(account.dataset)],
+        **({"splits": splits} if (splits := _list_splits(book, account.dataset)) else {}),
     }
+
+
+def _list_splits(book: Ledger, dataset: str) -> list[dict[str, Any]]:
+    accounts = {each.dataset: each for each in book.accounts()}
+    return [split.describe(accounts) for split in book.splits(dataset)]
+
+
+def _print_split(split: Mapping[str, Any]) -> None:
+    """Print what a split took of the whole table, and what is promised to recipients of single pieces."""
+    emit(
+        f"  split {split['split']}: {count_of(len(split['pieces']), 'piece')}, charged the most that one took: "
+        f"epsilon {split['epsilon']}, delta {split['delta']}"
+    )
+    for number, piece in enumerate(split["pieces"], start=1):
+        emit(
+            f"    piece {number} (share {piece['share']}): epsilon {piece['epsilon']}, delta {piece['delta']}"
+        )
+    for told in split["recipients"]:
+        source = "no gain" if told["source"] is None else f"{told['source']} by the source's bound"
+        emit(
+            f"    to those who see piece {', '.join(map(str, told['pieces']))} alone and keep it to themselves: "
+            f"epsilon {told['epsilon']} ({source}), delta {told['delta']}; runs on the whole table add to it"
+        )
 
 
 def _run_json(record: RunRecord) -> dict[str, Any]:

@@ -88,12 +88,12 @@ def _label_by_content(rows: SurveyRows) -> list[bytes]:
 
 def _split_by_id(
     ids: list[Array], *, rows: int, split: Split, key: SplitKey
-) -> tuple[npt.NDArray[np.bool_], Counts]:
-    """Say which rows are among the first few of their unit, and return the piece of each that is."""
+) -> tuple[npt.NDArray[np.bool_], Counts, int]:
+    """Say which rows are among the first few of their unit; return the piece of each that is, and how many units."""
     kept = select_first_rows(ids, rows=rows)
     texts = np.array([text for each in ids for text in each.to_pylist()], dtype=object)[kept]
     present, persons = np.unique(texts, return_inverse=True)
-    return kept, split.pieces([text.encode() for text in present], key=key)[persons]
+    return kept, split.pieces([text.encode() for text in present], key=key)[persons], len(present)
 
 
 def require_id_column(schema: Schema) -> str:
@@ -119,8 +119,10 @@ def check_rows_are_units(schema: Schema) -> None:
 
 def write_split_files(
     data: Path, *, schema: Schema, split: Split, key: SplitKey, paths: Sequence[Path]
-) -> None:
+) -> int:
     """Write the rows of each piece, in the columns of the schema, to a file that nobody else may read.
+
+    Return how many persons there are, which is public where neighbours replace one, and private elsewhere.
 
     All rows of a unit go into one file; those beyond what a unit may have are left out, as everywhere.
     Proof: docs/proofs/partition.md
@@ -142,10 +144,11 @@ def write_split_files(
             pa.Table.from_batches([_decode_dictionaries(batch) for batch in batches]) if batches else empty
         )
         ids = [cells_to_texts(batch.column(id_column)) for batch in batches]
-        kept, here = _split_by_id(ids, rows=schema.unit.rows, split=split, key=key)
+        kept, here, persons = _split_by_id(ids, rows=schema.unit.rows, split=split, key=key)
         table = table.filter(pa.array(kept))
         for piece, path in enumerate(paths):
             _write(table.take(np.flatnonzero(here == piece)), path)
+        return persons
 
 
 def _decode_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -55,6 +55,20 @@ def amplify_epsilon(
     return round_up(bounds(lambda: (ball(share) * ball(epsilon).expm1()).log1p())[1])
 
 
+def amplify_epsilon_of_source(epsilon: Fraction, *, share: Fraction) -> Fraction | None:
+    """Return the older bound ln((e^ε·β + 1 − β)/(1 − β)), rounded up, for comparison; None for a whole.
+
+    It is never below `amplify_epsilon`, and helps only where the share is small.
+
+    >>> [round(float(amplify_epsilon_of_source(Fraction(e), share=Fraction(1, 10))), 2) for e in (1, 2, 5)]
+    [0.26, 0.6, 2.86]
+    """
+    _check_epsilon_and_share(epsilon, share)
+    if share == 1:
+        return None
+    return round_up(bounds(lambda: (ball(share) * ball(epsilon).exp() / ball(1 - share)).log1p())[1])
+
+
 def combine_shares(shares: Sequence[Fraction]) -> Fraction:
     """Return the share of several pieces that come together: their sum, for it is as if one piece had been drawn.
 

@@ -40,8 +40,13 @@ def list_piece_accounts(
             "pieces that values of rows decide have no accounts of their own: who is replaced is in two of them.",
             hint="split by a secret draw, or charge the pieces to one account, at twice the price",
         )
-    count, tag = len(split.shares), key.tag(split, labels=_describe_labels(schema))
+    count, tag = len(split.shares), tag_split(split, key=key, schema=schema)
     return tuple(f"{dataset} (split {tag}, piece {piece + 1} of {count})" for piece in range(count))
+
+
+def tag_split(split: Split, *, key: SplitKey, schema: Schema) -> str:
+    """Return the name of a split, which says nothing of its key."""
+    return key.tag(split, labels=_describe_labels(schema))
 
 
 def _describe_labels(schema: Schema) -> str:
@@ -87,16 +92,24 @@ def amplified_piece_epsilon(
     ... ([0], [0, 1, 2])]
     [0.159, 0.416]
     """
+    share = seen_share(split, pieces, persons=persons)
+    poisson = split.neighbours is Neighbours.ADD_REMOVE
+    design = SamplingDesign.POISSON if poisson else SamplingDesign.SIMPLE
+    return amplify_epsilon(epsilon, share=share, design=design) if share else Fraction(0)
+
+
+def seen_share(split: Split, pieces: Sequence[int], *, persons: int | None = None) -> Fraction:
+    """Return the probability that a given person is in one of some pieces, 0 where all of these are empty."""
     if not pieces or len(set(pieces)) < len(pieces) or not set(pieces) <= set(range(len(split.shares))):
         raise UsageError("the pieces are not some of the split's.", hint="name each piece once, from 0 on")
     if split.neighbours is Neighbours.ADD_REMOVE:
-        design, shares = SamplingDesign.POISSON, [split.shares[piece] for piece in pieces]
+        shares = [split.shares[piece] for piece in pieces]
     elif persons is None:
         raise UsageError(
             "the share of a piece is given by its persons.",
             hint="give the number of persons, which is public here",
         )
     else:
-        design, sizes = SamplingDesign.SIMPLE, split.sizes(persons)
+        sizes = split.sizes(persons)
         shares = [Fraction(sizes[piece], persons) for piece in pieces if sizes[piece]]
-    return amplify_epsilon(epsilon, share=combine_shares(shares), design=design) if shares else Fraction(0)
+    return combine_shares(shares) if shares else Fraction(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from shlex import quote
@@ -12,7 +12,9 @@ from typing import Any
 
 from populace.core.errors import OverBudget, UsageError
 from populace.core.limits import LIMITS
+from populace.core.notebook_html import Bar, render_card
 from populace.privacy.json_codec import decode_fields, encode_fields
+from populace.privacy.ledger.exact_totals import check_declared
 from populace.privacy.ledger.run_record import RunRecord, format_short, format_short_up
 from populace.schema.unit import Neighbours, PrivacyUnit
 
@@ -169,6 +171,43 @@ def name_ledger_in_grant(refusal: OverBudget, ledger: Path, *, usual: Path) -> O
     grant = "populace ledger grant"
     hint = refusal.hint.replace(grant, f"{grant} --ledger {quote(str(ledger))}")
     return OverBudget(refusal.message, hint=hint)
+
+
+def render_accounts(title: str, accounts: Iterable[Account]) -> str:
+    """Return accounts as a table for a notebook."""
+    rows = [
+        [
+            each.dataset,
+            "VOID" if each.void else f"{float(each.left_epsilon):g} of {float(each.epsilon):g}",
+            f"{float(each.left_delta):g} of {float(each.delta):g}",
+            Bar(Fraction(0) if each.void else each.left_epsilon / each.epsilon),
+        ]
+        for each in accounts
+    ]
+    header = ("dataset", "ε left", "δ left", "")
+    return render_card(title, {"accounts:": len(rows)}, header=header, rows=rows)
+
+
+def fix_protected(account: Account, record: RunRecord) -> Account:
+    """Return an account for the unit and the relation of a run, which the first one fixes; refuse others later."""
+    if record.unit.neighbours is not account.neighbours:
+        raise neighbours_error(account, record.unit.neighbours)
+    unit = (record.unit.name, record.unit.id, record.unit.frequency)
+    if account.unit is not None and (account.unit, account.id, account.frequency) != unit:
+        raise unit_error(account, record.unit)
+    check_declared(record.exact, unit=record.unit)
+    partition = None if record.exact is None else record.exact.partition
+    if account.unit is not None and (account.within, account.partition) != (record.unit.within, partition):
+        raise partition_error(account, record)
+    name, id_column, frequency = unit
+    return replace(
+        account,
+        unit=name,
+        id=id_column,
+        frequency=frequency,
+        within=record.unit.within,
+        partition=partition,
+    )
 
 
 def neighbours_error(account: Account, asked: Neighbours) -> UsageError:

@@ -1,4 +1,4 @@
-"""The hash chain of the ledger: nine kinds of events, each row sealed with a hash of everything before it.
+"""The hash chain of the ledger: ten kinds of events, each row sealed with a hash of everything before it.
 
 Kinds are never removed and never change meaning; a kind that is not in this list is refused.
 """
@@ -32,6 +32,7 @@ class EventKind(Enum):
     NONPRIVATE = "nonprivate"
     RELEASE = "release"
     INTERNAL_READ = "internal look"
+    SPLIT = "split"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from populace.core.errors import LedgerError, OverBudget
-from populace.core.notebook_html import Bar, render_card
 from populace.privacy.accounting.budget import Budget, Number, parse_delta, parse_epsilon
 from populace.privacy.accounting.mechanisms import Spend
 from populace.privacy.accounting.partition_selection import delta_price
@@ -27,12 +26,14 @@ from populace.privacy.ledger.account import (
     check_account_name,
     check_new_account,
     name_ledger_in_grant,
+    render_accounts,
 )
 from populace.privacy.ledger.exact_totals import ExactTotals, PublishedTotals
 from populace.privacy.ledger.hash_chain import Event, EventKind, Head, opening_event, parse_head
 from populace.privacy.ledger.ledger_state import LedgerState
 from populace.privacy.ledger.release_record import ReleaseRecord
 from populace.privacy.ledger.run_record import Adaptivity, PublicTable, RunRecord, check_delta_reserve
+from populace.privacy.ledger.split_record import SplitRecord, name_new_accounts
 from populace.schema.unit import Neighbours, PrivacyUnit
 
 Decision = Callable[[LedgerState], Sequence[Event]]
@@ -88,21 +89,7 @@ class Ledger:
         return f"Ledger({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        rows = [
-            [
-                each.dataset,
-                "VOID" if each.void else f"{float(each.left_epsilon):g} of {float(each.epsilon):g}",
-                f"{float(each.left_delta):g} of {float(each.delta):g}",
-                Bar(Fraction(0) if each.void else each.left_epsilon / each.epsilon),
-            ]
-            for each in self.accounts()
-        ]
-        return render_card(
-            f"Ledger {self.path}",
-            {"accounts:": len(rows)},
-            header=("dataset", "ε left", "δ left", ""),
-            rows=rows,
-        )
+        return render_accounts(f"Ledger {self.path}", self.accounts())
 
     def verify(self) -> int:
         """Check every row from the first to the last, and the checkpoint against them; return how many rows there are.
@@ -190,6 +177,15 @@ class Ledger:
         event = Event(kind=EventKind.INTERNAL_READ, dataset=dataset, body=body)
         self._write(lambda _: [event])
 
+    def book_split(self, record: SplitRecord) -> None:
+        """Book a secret split: what pieces take is charged to the whole table, the most that one took; once."""
+        event = Event(kind=EventKind.SPLIT, dataset=record.parent, body=record.to_json())
+        self._write(lambda books: [] if record in books.splits.values() else [event])
+
+    def splits(self, dataset: str) -> tuple[SplitRecord, ...]:
+        """Return the splits of the people of a dataset, in the order in which they were booked."""
+        return tuple(r for r in dict.fromkeys(self._current().splits.values()) if r.parent == dataset)
+
     def reserve(
         self,
         dataset: str,
@@ -238,17 +234,21 @@ class Ledger:
             exact=exact,
             columns=columns,
         )
-        opening = opening_event(dataset, epsilon, delta, neighbours=unit.neighbours.value)
 
         def decide(books: LedgerState) -> Sequence[Event]:
             body = replace(asked, internal_read=books.was_looked_at(asked)).reservation()
             reserving = Event(kind=EventKind.RESERVE, dataset=dataset, run=asked.run, body=body)
             if dataset in books.accounts:
                 return [reserving]
-            check_account_name(dataset, others=books.accounts)
-            if not named:
+            split = books.splits.get(dataset)
+            if split is None and not named:
                 check_new_account(asked, others=books.accounts.values())
-            return [opening, reserving]
+            budget = (epsilon, delta)
+            names, amount = name_new_accounts(dataset, split=split, accounts=books.accounts, asked=budget)
+            for name in names:
+                check_account_name(name, others=books.accounts)
+            relation = unit.neighbours.value
+            return [*(opening_event(name, *amount, neighbours=relation) for name in names), reserving]
 
         try:
             if announce is not None:

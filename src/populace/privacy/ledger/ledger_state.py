@@ -13,15 +13,8 @@ from typing import Any
 from populace.core.errors import LedgerError, OverBudget, PopulaceError, UsageError
 from populace.privacy.accounting.mechanisms import fraction_from_json
 from populace.privacy.accounting.spend_record import SpendRecord
-from populace.privacy.ledger.account import (
-    NAMES_DIGITS,
-    Account,
-    neighbours_error,
-    over_budget_error,
-    partition_error,
-    unit_error,
-)
-from populace.privacy.ledger.exact_totals import PublishedTotals, check_declared, check_published
+from populace.privacy.ledger.account import NAMES_DIGITS, Account, fix_protected, over_budget_error
+from populace.privacy.ledger.exact_totals import PublishedTotals, check_published
 from populace.privacy.ledger.hash_chain import (
     GENESIS,
     Event,
@@ -34,6 +27,7 @@ from populace.privacy.ledger.hash_chain import (
 )
 from populace.privacy.ledger.release_record import ReleaseRecord
 from populace.privacy.ledger.run_record import Adaptivity, RunRecord, format_short
+from populace.privacy.ledger.split_record import SplitRecord, piece_budget_error
 from populace.schema.unit import Neighbours
 
 Archive = Callable[[str], Iterable[Row]]
@@ -61,6 +55,8 @@ class LedgerState:
     """Datasets whose rows somebody looked at without protection to check a schema, with or without an account yet."""
     looked_names: set[str] = field(default_factory=set)
     """Digests of the names of the columns of these rows: another name of the dataset does not undo the look."""
+    splits: dict[str, SplitRecord] = field(default_factory=dict)
+    """The split that each piece is of, by the name of its account; with or without accounts yet."""
     base: int = 0
     """The row of the checkpoint that these books began at; 0 where all rows were read."""
     archive: Archive | None = None
@@ -76,6 +72,7 @@ class LedgerState:
             releases=dict(self.releases),
             internal_reads=set(self.internal_reads),
             looked_names=set(self.looked_names),
+            splits=dict(self.splits),
             archive=None,
         )
 
@@ -90,6 +87,9 @@ class LedgerState:
             accounts = [Account.from_json(data) for data in kept["accounts"]]
             self.internal_reads = {str(dataset) for dataset in kept.get("internal_reads", ())}
             self.looked_names = {str(names) for names in kept.get("looked_names", ())}
+            for parent, body in kept.get("splits", ()):
+                record = SplitRecord.from_json(body, parent=str(parent))
+                self.splits |= dict.fromkeys(record.pieces, record)
         except _DAMAGE_ERRORS as failure:
             raise damage_error(f"its checkpoint cannot be read ({type(failure).__name__})") from failure
         self.accounts = {account.dataset: account for account in accounts}
@@ -98,9 +98,14 @@ class LedgerState:
     def state(self) -> str:
         """Return the state of all accounts, as a checkpoint keeps it."""
         state: dict[str, Any] = {"accounts": [account.to_json() for account in self.accounts.values()]}
+        splits = dict.fromkeys(self.splits.values())
         # Only where there is something to say, as in checkpoints of older versions.
-        reads = {"internal_reads": self.internal_reads, "looked_names": self.looked_names}
-        return canonical_json(state | {key: sorted(found) for key, found in reads.items() if found})
+        optional = {
+            "internal_reads": sorted(self.internal_reads),
+            "looked_names": sorted(self.looked_names),
+            "splits": [[record.parent, record.to_json()] for record in splits],
+        }
+        return canonical_json(state | {key: held for key, held in optional.items() if held})
 
     def read(self, row: Row) -> None:
         """Take in the next row of a log, or refuse the log: no row may be altered or break the rules."""
@@ -173,6 +178,7 @@ class LedgerState:
             EventKind.NONPRIVATE: self._void,
             EventKind.RELEASE: self._release,
             EventKind.INTERNAL_READ: self._read_internally,
+            EventKind.SPLIT: self._split,
         }
         handlers[event.kind](event, digest=digest)
 
@@ -203,6 +209,10 @@ class LedgerState:
             )
         epsilon, delta = _parse_amount(event.body)
         neighbours = Neighbours(event.body["neighbours"])
+        if event.dataset in self.splits:
+            parent = self.account(self.splits[event.dataset].parent)
+            if (epsilon, delta, neighbours) != (parent.epsilon, parent.delta, parent.neighbours):
+                raise piece_budget_error(parent.dataset)
         self.accounts[event.dataset] = Account(
             dataset=event.dataset, neighbours=neighbours, epsilon=epsilon, delta=delta
         )
@@ -210,14 +220,17 @@ class LedgerState:
     def _grant(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
         account = self.account(event.dataset)
         epsilon, delta = _parse_amount(event.body)
+        if event.dataset in self.splits:
+            raise piece_budget_error(self.splits[event.dataset].parent)
         if account.delta + delta >= 1:
             raise UsageError(
                 f"with this grant the delta of {event.dataset!r} would be {format_short(account.delta + delta)}.",
                 hint="the deltas of an account must stay below 1 together",
             )
-        self.accounts[event.dataset] = replace(
-            account, epsilon=account.epsilon + epsilon, delta=account.delta + delta
-        )
+        pieces = (name for name, split in self.splits.items() if split.parent == event.dataset)
+        for each in (account, *(self.accounts[name] for name in pieces if name in self.accounts)):
+            sums = (each.epsilon + epsilon, each.delta + delta)
+            self.accounts[each.dataset] = replace(each, epsilon=sums[0], delta=sums[1])
 
     def _reserve(self, event: Event, *, digest: str) -> None:
         account = self.account(event.dataset)
@@ -225,34 +238,20 @@ class LedgerState:
             raise LedgerError(f"the run {event.run} cannot start.", hint="every run needs a new name")
         record = _parse_reservation(event, digest=digest)
         _parse_amount(event.body)
-        if record.unit.neighbours is not account.neighbours:
-            raise neighbours_error(account, record.unit.neighbours)
-        unit = (record.unit.name, record.unit.id, record.unit.frequency)
-        if account.unit is not None and (account.unit, account.id, account.frequency) != unit:
-            raise unit_error(account, record.unit)
-        check_declared(record.exact, unit=record.unit)
-        partition = None if record.exact is None else record.exact.partition
-        if account.unit is not None and (account.within, account.partition) != (
-            record.unit.within,
-            partition,
-        ):
-            raise partition_error(account, record)
+        protected = fix_protected(account, record)
         if record.internal_read is not self.was_looked_at(record):
             raise LedgerError(
                 f"the reservation does not say whether rows of {event.dataset!r} were looked at.",
                 hint="reserve through the ledger, which knows",
             )
         record.check_cap()
-        if record.epsilon > account.left_epsilon or record.delta > account.left_delta:
+        split = self.splits.get(event.dataset)
+        # A piece has no budget of its own: the whole table's is asked below.
+        short = record.epsilon > account.left_epsilon or record.delta > account.left_delta
+        if split is None and short:
             raise over_budget_error(account, record)
-        self._begin(record)
-        self.accounts[event.dataset] = replace(
-            account,
-            unit=record.unit.name,
-            id=record.unit.id,
-            frequency=record.unit.frequency,
-            within=record.unit.within,
-            partition=partition,
+        after = replace(
+            protected,
             taken_epsilon=account.taken_epsilon + record.epsilon,
             taken_delta=account.taken_delta + record.delta,
             rehearsal=account.rehearsal or record.rehearsal,
@@ -260,6 +259,11 @@ class LedgerState:
             schemas=tuple(dict.fromkeys((*account.schemas, record.schema_digest))),
             columns=tuple(dict.fromkeys((*account.columns, *((record.columns,) if record.columns else ())))),
         )
+        if split is not None:
+            split.check_unit(record.unit)
+            self.accounts[split.parent] = split.pay_for_piece(self.accounts, after, record=record)
+        self._begin(record)
+        self.accounts[event.dataset] = after
 
     def _begin(self, record: RunRecord) -> None:
         self.runs[record.run] = record
@@ -300,11 +304,14 @@ class LedgerState:
     def _finish(self, event: Event, *, digest: str) -> None:
         epsilon, delta = self._end(event, digest=digest)
         account = self.account(event.dataset)
-        self.accounts[event.dataset] = replace(
+        after = replace(
             account,
             taken_epsilon=account.taken_epsilon - epsilon,
             taken_delta=account.taken_delta - delta,
         )
+        if (split := self.splits.get(event.dataset)) is not None:
+            self.accounts[split.parent] = split.charge_parent(self.accounts, after)
+        self.accounts[event.dataset] = after
 
     def _end(self, event: Event, *, digest: str) -> tuple[Fraction, Fraction]:
         run = self._active(event)
@@ -330,16 +337,23 @@ class LedgerState:
 
     def was_looked_at(self, record: RunRecord) -> bool:
         """Say whether rows of a run's dataset, or of one with columns of the same names, were looked at."""
-        return (
-            record.dataset in self.internal_reads
-            or (record.columns or "")[:NAMES_DIGITS] in self.looked_names
-        )
+        names = (record.columns or "")[:NAMES_DIGITS]
+        return record.dataset in self.internal_reads or names in self.looked_names
+
+    def _split(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
+        """Take in a split. It costs nothing by itself; from now on the whole table pays for the costliest piece."""
+        record = SplitRecord.from_json(event.body, parent=event.dataset)
+        record.check_new(accounts=self.accounts, splits=self.splits)
+        self.splits |= dict.fromkeys(record.pieces, record)
 
     def _void(self, event: Event, *, digest: str) -> None:  # noqa: ARG002
-        self.accounts[event.dataset] = replace(self.account(event.dataset), void=True)
+        split = self.splits.get(event.dataset)
+        for dataset in (event.dataset, *(() if split is None else (split.parent,))):
+            self.accounts[dataset] = replace(self.account(dataset), void=True)
 
     def _check_private(self, dataset: str) -> None:
-        if self.account(dataset).void:
+        split = self.splits.get(dataset)
+        if self.account(dataset).void or (split is not None and self.account(split.parent).void):
             raise OverBudget(
                 f"the account of {dataset!r} is void: its rows were published without privacy, at infinite cost.",
                 hint="no budget can restore a guarantee for these rows",
