@@ -54,7 +54,7 @@ def once(name: str, *, epsilon: str, delta: str) -> str:
     )
     spends = [booked.spend for booked in release.measurements.record.spends]
     # The number of rows and the columns come first.
-    laws = [spend.law for spend in spends if spend.verb == "measure"][2:]
+    laws = [spend.mechanism for spend in spends if spend.verb == "measure"][2:]
     noise = mean_absolute_noise(laws[0]) / len(rows)
     return f"{name:8} {epsilon:>4} {delta:>6}  {bound:.4f}  {worst:.4f}  {noise:.5f}"
 

@@ -169,6 +169,9 @@ QUESTIONS: dict[str, Callable[[Barrier, DiscreteGaussian], object]] = {
     "choose": lambda barrier, noise: barrier.choose(
         candidates(), among=[0], mechanism=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
     ),
+    "find far": lambda barrier, noise: barrier.find_far(
+        candidates(), among=[0], mechanism=Exponential(Fraction(100 if noise is LITTLE_NOISE else "1/100"))
+    ),
     "discover values": lambda barrier, noise: barrier.discover_values(
         "city", mechanism=PartitionSelection(DiscreteGaussian(noise.variance), 10**4)
     ),

@@ -101,7 +101,7 @@ def check_noise(steps: Iterable[Any], *, verbs: Iterable[str]) -> None:
         if step.verb in by_verb and step.booked:
             by_verb[step.verb].append(step)
     for verb, asked in by_verb.items():
-        little, much = _tails_of_choices(asked) if verb == "choose" else _tails_of_noise(asked)
+        little, much = _tails_of_choices(asked) if verb in ("choose", "find_far") else _tails_of_noise(asked)
         if little < 1e-9:
             raise Leak(f"{verb} draws less noise than the ledger says.")
         if much < 1e-9:

@@ -177,7 +177,9 @@ def half_even_scores() -> Iterator[None]:
         yield
 
 
-def noise_passed_on(factor: Fraction, *, verbs: Iterable[str] = ("measure", "score", "choose")) -> Mutant:
+def noise_passed_on(
+    factor: Fraction, *, verbs: Iterable[str] = ("measure", "score", "choose", "find_far")
+) -> Mutant:
     """The barrier charges for one noise and asks its source for another."""
 
     class Between:

@@ -97,6 +97,7 @@ MOVED: dict[str, tuple[Callable[[Barrier], object], int]] = {
     "score": (lambda door: door.score(WEIGHED, noise=WIDE), 7),
     "choose both": (lambda door: door.choose(WEIGHED, among=[0, 1], mechanism=EXPONENTIAL), 7),
     "choose the lighter": (lambda door: door.choose(WEIGHED, among=[0], mechanism=EXPONENTIAL), 2),
+    "find_far": (lambda door: door.find_far(WEIGHED, among=[0, 1], mechanism=EXPONENTIAL), 7),
     "sum_batches": (lambda door: door.sum_batches([([Sum(by=A), Sum()], WIDE)]), STEPS),
     "smooth": (lambda door: door.smooth(COUNT, mechanism=SMOOTH, lattice=Fraction(1)), 1),
     "bound_size": (lambda door: door.bound_size(COUNT, noise=WIDE), LOG_STEPS),

@@ -147,6 +147,7 @@ VERBS: dict[str, tuple[Question, Question, int]] = {
         3,
     ),
     "choose": (sees("choose", ONE, {"among": [0], "mechanism": CHOSEN}),) * 2 + (1,),
+    "find_far": (sees("find_far", ONE, {"among": [0], "mechanism": CHOSEN}),) * 2 + (1,),
     "discover_values": (sees("discover_values", "city", {"mechanism": KEYS}),) * 2 + (1,),
     "discover_rows": (sees("discover_rows", {"mechanism": KEYS}),) * 2 + (1,),
     "discover_bins": (sees("discover_bins", "b", {"groups": np.array([0, 1, 1]), "noise": WIDE}),) * 2 + (1,),
@@ -155,7 +156,7 @@ VERBS: dict[str, tuple[Question, Question, int]] = {
     "choose_bins": (sees("choose_bins", CHOICE, {"mechanism": CHOSEN}),) * 2 + (1,),
 }
 # Choices have few answers and may well agree; keys are told without a threshold's worth of noise.
-FEW = ("choose", "choose_bins", "discover_values", "discover_rows")
+FEW = ("choose", "find_far", "choose_bins", "discover_values", "discover_rows")
 
 
 class Asked:
@@ -218,7 +219,7 @@ def check_verb(name: str, *, kind: type[Barrier] = Barrier) -> None:
     assert sum(asked.ear.cells) == (3 + count) * sum(cells), "answers alike share their noise"
     heard = [plain(each) for each in told]
     # To choose nothing is what stands for numbers beyond the candidates.
-    drawn = [None if name == "choose" and each == 1 else each for each in asked.ear.told]
+    drawn = [None if name in ("choose", "find_far") and each == 1 else each for each in asked.ear.told]
     assert heard == drawn, "what is told is not what met noise"
     if name not in FEW:
         assert len(asked.ear.drawn) == sum(asked.ear.cells)

@@ -106,7 +106,7 @@ def test_neighbours_lose_what_is_promised_and_no_more(case):
     if case.method == "copula":
         assert ("measure", 2) in found.reached
     if case.method == "pmw":
-        assert {("score", 2), ("measure", 2)} <= found.reached
+        assert {("find_far", 2), ("measure", 2)} <= found.reached
     if case.method in ("mst", "aim", "gem", "mwem", "nist2018", "privbayes"):
         assert ("choose", 2) in found.reached
 
@@ -193,7 +193,7 @@ FAULTS = {
         PLAIN["gem"],
         LOSES,
     ),
-    "half the noise of tests": (mutants.noise_passed_on(HALF, verbs=["score"]), PLAIN["pmw"], LOSES),
+    "half the noise of searches": (mutants.noise_passed_on(HALF, verbs=["find_far"]), PLAIN["pmw"], LOSES),
     "half the noise of both rounds": (
         mutants.noise_passed_on(HALF, verbs=["measure"]),
         PLAIN["nist2018"],
@@ -243,7 +243,7 @@ DRAWN = {
     "mst": (Case(method="mst", epsilon="4"), 12, ("measure", "choose")),
     "mwem": (Case(method="mwem", epsilon="6"), 60, ("measure", "choose")),
     "nist2018": (Case(method="nist2018", epsilon="4"), 12, ("measure", "choose")),
-    "pmw": (Case(method="pmw", epsilon="6"), 60, ("measure", "score")),
+    "pmw": (Case(method="pmw", epsilon="6"), 60, ("measure", "find_far")),
     "privbayes": (Case(method="privbayes", epsilon="6"), 60, ("measure", "choose")),
 }
 

@@ -205,6 +205,9 @@ class Witness:
     def choose(self, candidates: Candidates, **options: Any) -> Any:
         return self._ask("choose", candidates, {**options, "among": tuple(options["among"])})
 
+    def find_far(self, candidates: Candidates, **options: Any) -> Any:
+        return self._ask("find_far", candidates, {**options, "among": tuple(options["among"])})
+
     def insist(self, *, times: int = 3) -> None:
         """Ask the last question again until it is refused: a budget that is used up must answer nothing."""
         last = self.steps[-1]

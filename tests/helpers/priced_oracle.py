@@ -14,6 +14,7 @@ from populace.methods.adaptive.adaptive import measure_adaptive
 from populace.methods.workload import Workload
 from populace.privacy.accounting.budget import Budget
 from populace.privacy.accounting.mechanisms import Spend
+from populace.privacy.sensitivity.candidate_scores import score_candidates
 from populace.schema.conditions.rules import NO_RULES
 from populace.schema.schema import Schema
 from populace.schema.unit import PrivacyUnit
@@ -84,6 +85,13 @@ class PricedOracle:
 
     def choose(self, *_, **__):
         raise AssertionError("adaptive does not choose")
+
+    def find_far(self, candidates, *, among, mechanism):
+        """The first whose exact score is above 0: what a very sharp mechanism would tell."""
+        self._pay("choose", 1, mechanism, self.budget.unit.score_shift**2)
+        exact = [self.count(marginal) for marginal in candidates.marginals]
+        scores = score_candidates(exact, candidates)[list(among)]
+        return next((number for number, score in zip(among, scores, strict=True) if score > 0), None)
 
     def count(self, marginal):
         table = np.zeros(marginal.shape(self.domain), dtype=np.int64)

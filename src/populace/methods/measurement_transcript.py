@@ -155,6 +155,13 @@ class RecordingOracle(PublicFacts):
         self._transcript.note("choose", asked, mechanism=mechanism, answer=chosen)
         return found
 
+    def find_far(self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential) -> int | None:
+        """Ask, record, answer."""
+        found = self._oracle.find_far(candidates, among=among, mechanism=mechanism)
+        told = None if found is None else list(candidates.marginals[found].clique)
+        self._transcript.note("choose", {"first of": len(among)}, mechanism=mechanism, answer=told)
+        return found
+
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Ask, record, answer."""
         found = self._oracle.discover_rows(mechanism=mechanism)

@@ -45,6 +45,12 @@ class TableOracle(PublicFacts, Protocol):
         it is left out.
         """
 
+    def find_far(self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential) -> int | None:
+        """Return the number of the first candidate out of `among`, in its order, whose score is above 0, or None.
+
+        Which one is told by chance: likely the first, where scores are far from 0. All tests together have one price.
+        """
+
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:
         """Return the rows that are released, as codes of all columns, with their noisy counts."""
 

@@ -34,6 +34,7 @@ from populace.privacy.accounting.mechanisms import (
 )
 from populace.privacy.ledger.ledger import Run
 from populace.privacy.noise.noise_source import NoiseSource, is_secret
+from populace.privacy.sensitivity.candidate_scores import Rank, append_none, score_candidates, score_firsts
 from populace.privacy.smooth.smooth_noise import SmoothNoise
 from populace.private.invariant_checks import check_invariant
 from populace.private.private_table import PrivateTable
@@ -128,8 +129,7 @@ class Barrier(PublicFacts):
         The L1 distance to a fixed integer table moves by at most r when a unit comes or goes (2r when it is
         replaced), and a score by its weight times that. Proof: docs/proofs/score.md.
         """
-        if candidates is not self._scored:
-            check_candidates(candidates, domain=self.domain)
+        check_candidates(candidates, domain=self.domain)
         shift = max(candidates.weights) * self._table.schema.unit.score_shift
         count = len(candidates.marginals)
         what = f"{count} distances to public estimates"
@@ -146,19 +146,16 @@ class Barrier(PublicFacts):
         for as much as all candidates together when their scores are 0; it can be left out.
         Proof: docs/proofs/choose.md.
         """
-        if candidates is not self._scored:
-            check_candidates(candidates, domain=self.domain)
-        if not among or not all(0 <= number < len(candidates.marginals) for number in among):
-            raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
-        shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
         what = f"1 {'or none ' if none else ''}of {len(among)} marginals"
-        self._run.charge(self._spend("choose", what, mechanism=mechanism, shift=shift))
-        scores = self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)]
-        if none:
-            # Zeros, one for each candidate, are the public weight of choosing none.
-            scores = np.append(scores, np.zeros_like(scores))
-        number = self._noise.pick(scores, rate=mechanism.rate(sensitivity=shift))
-        return among[number] if number < len(among) else None
+        return self._pick(candidates, among, what, mechanism, append_none if none else np.copy)
+
+    def find_far(self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential) -> int | None:
+        """Find the first candidate whose score is above 0, or none, by the exponential mechanism, for one price.
+
+        By how much one is the first moves as far as a score does. Proof: docs/proofs/find-far.md.
+        """
+        what = f"the first of {len(among)} marginals above 0, or none"
+        return self._pick(candidates, among, what, mechanism, score_firsts)
 
     def discover_values(self, column: str, *, mechanism: PartitionSelection) -> Mapping[str, int]:
         """Return the values of a column whose noisy counts exceed a threshold, with these counts, sorted by text.
@@ -296,6 +293,16 @@ class Barrier(PublicFacts):
         scores = integer_scores(self._table.survey_rows(), question, schema=self.schema, times=times)
         return self._noise.pick(scores, rate=mechanism.rate(sensitivity=shift))
 
+    def _pick(
+        self, candidates: Candidates, among: Sequence[int], what: str, mechanism: Exponential, rank: Rank
+    ) -> int | None:
+        check_candidates(candidates, domain=self.domain, among=among)
+        shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
+        self._run.charge(self._spend("choose", what, mechanism=mechanism, shift=shift))
+        scores = rank(self._exact_scores(candidates)[np.asarray(among, dtype=np.intp)])
+        number = self._noise.pick(scores, rate=mechanism.rate(sensitivity=shift))
+        return among[number] if number < len(among) else None
+
     def _spend(
         self, verb: Verb, what: str, *, mechanism: Mechanism, answers: int = 1, shift: int | None = None
     ) -> Spend:
@@ -316,10 +323,7 @@ class Barrier(PublicFacts):
             engine = self._table.engine()
             engine.prepare(candidates.marginals, memory=LIMITS.max_prepared_bytes)
             exact = engine.counts(candidates.marginals)
-            parts = zip(exact, candidates.estimates, candidates.penalties, candidates.weights, strict=True)
-            scores = [weight * np.abs(c - estimate).sum() - penalty for c, estimate, penalty, weight in parts]
-            self._scores = np.array(scores, dtype=np.int64)
-            self._scored = candidates
+            self._scored, self._scores = candidates, score_candidates(exact, candidates)
         return self._scores
 
 

@@ -38,8 +38,10 @@ def check_marginals(marginals: Sequence[Marginal], *, domain: Domain) -> None:
             )
 
 
-def check_candidates(candidates: Candidates, *, domain: Domain) -> None:
-    """Refuse candidates that cannot be compared with their estimates."""
+def check_candidates(candidates: Candidates, *, domain: Domain, among: Sequence[int] | None = None) -> None:
+    """Refuse candidates that cannot be compared with their estimates, and a choice among none of them."""
+    if among is not None and not (among and all(0 <= number < len(candidates.marginals) for number in among)):
+        raise UsageError("there is nothing to choose from.", hint="name at least one of the candidates")
     check_marginals(candidates.marginals, domain=domain)
     for marginal, estimate in zip(candidates.marginals, candidates.estimates, strict=True):
         if estimate.shape != marginal.shape(domain):

@@ -17,7 +17,6 @@ from populace.inference.fit.estimator import Estimator
 from populace.inference.model_space import ModelSpace
 from populace.measurements.measurements import Measurement
 from populace.methods.literature import mwem as weights
-from populace.methods.literature import pmw as pmw_module
 from populace.methods.literature.pmw import measure_pmw
 from populace.methods.literature.privbayes import parent_candidates
 from populace.methods.workload import Workload
@@ -73,12 +72,13 @@ def test_codes_that_public_totals_tell_apart_are_asked_apart(tmp_path):
 
 
 def test_a_test_that_is_not_made_is_not_paid_for(monkeypatch):
-    """What the estimate has no room for is skipped, and its share goes into the last measurements."""
+    """What the estimate has no room for is left out, and what no search took goes into the last measurements."""
     monkeypatch.setattr(weights, "MAX_DENSE_CELLS", 1)
-    monkeypatch.setattr(pmw_module, "MAX_TREE_CELLS", 40)
+    monkeypatch.setattr(weights, "MAX_TREE_CELLS", 40)
     sizes = {"a": 4, "b": 4, "c": 4, "d": 2}
     oracle = PricedOracle(dependent(np.random.default_rng(4), sizes, 2000), sizes=sizes, epsilon="2")
     measure_pmw(oracle, workload=Workload.pairs(oracle.domain), progress=silent)
-    tests = sum(verb == "score" for verb, _, _ in oracle.asked)
-    assert 0 < tests < 6
+    searches = [answers for verb, answers, _ in oracle.asked if verb == "choose"]
+    assert 0 < len(searches) < 6
+    assert len(oracle.cliques(2)) == len(searches), "there was no room for more"
     assert 1 - oracle.used < 1e-6

@@ -155,14 +155,15 @@ def test_fewer_rows_make_fewer_parents(tmp_path):
     assert max(len(item.marginal.clique) for item in found.items) == 1
 
 
-def test_every_test_is_booked_near_or_far(tmp_path):
-    """Columns that are independent are near: all marginals are tested, hardly one is measured."""
+def test_searches_are_paid_for_and_not_every_test(tmp_path):
+    """Columns that are independent are near: all marginals are passed over in one search or a few."""
     rng = np.random.default_rng(3)
     table = pa.table({name: rng.integers(0, size, 5000) for name, size in FOUR.items()})
     found = run(table, Schema.from_sizes(FOUR), tmp_path, method="pmw")
     verbs = [booked.spend.verb for booked in found.record.spends]
-    assert verbs.count("score") == 10
-    assert sum(len(item.marginal.clique) > 1 for item in found.items) <= 4
+    assert 1 <= verbs.count("choose") <= 4
+    assert "score" not in verbs
+    assert sum(len(item.marginal.clique) > 1 for item in found.items) <= 2 * verbs.count("choose")
     (tmp_path / "other").mkdir()
     other = run(codes(FOUR, 5000), Schema.from_sizes(FOUR), tmp_path / "other", method="pmw")
     assert sum(len(item.marginal.clique) > 1 for item in other.items) > 4

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Marginal
+from populace.core.marginals import MAX_ESTIMATE_ROWS, Candidates, Clique, Marginal
 from populace.core.progress import Progress
+from populace.inference.fit.round_estimate import RoundEstimate
 from populace.measurements.measurements import Measurement
 from populace.methods.independent import measure_columns
-from populace.methods.literature.mwem import fit_multiplicative_weights, start_estimate
+from populace.methods.literature.mwem import fit_multiplicative_weights, max_tree_cells, start_estimate
 from populace.methods.method import Method
 from populace.methods.oracle import Oracle
-from populace.methods.selection.candidates import (
-    MAX_TREE_CELLS,
-    mean_absolute_noise,
-    round_table,
-    workload_candidates,
-)
+from populace.methods.selection.candidates import compare_candidates, workload_candidates
 from populace.methods.selection.measure_batch import measure_evenly
 from populace.methods.workload import Workload
+from populace.privacy.accounting.mechanisms import Noise
+from populace.privacy.accounting.privacy_loss import Currency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,29 +30,32 @@ class PmwConfig:
 
     column_share: Fraction = Fraction(15, 100)
     """Of the budget, for single columns, which come first."""
-    test_share: Fraction = Fraction(20, 100)
-    """Of the budget, for all tests together: each is paid for, near or far."""
+    search_share: Fraction = Fraction(20, 100)
+    """Of the budget, for all searches together: as many as there may be updates."""
     updates_per_column: int = 6
     """Updates for every column at most."""
-    test_deviations: float = 1.0
-    """A test is passed this many standard deviations of its noise above its threshold."""
+    pure_updates_per_column: int = 4
+    """The same without δ, where noise grows with the number of updates and not with its root."""
+    doubt_part: float = 0.2
+    """What is far exceeds the threshold by this part of what a search can err by."""
 
 
 PMW_CONFIG = PmwConfig()
 
 
-# So many marginals are asked at most. A test is passed by what is so many deviations of its noise above its threshold.
+# So many marginals are asked at most.
 MAX_QUERIES = 2**10
 
 
 def measure_pmw(oracle: Oracle, workload: Workload, progress: Progress) -> tuple[Measurement, ...]:
-    """Measure all columns, then ask one wanted marginal after another, and measure it if the estimate is far off.
+    """Measure all columns, then search the wanted marginals for the first that the estimate answers badly, and so on.
 
-    The order is public: shuffled from a fixed seed. Each test is a noisy distance of the marginal's counts from the
-    estimate; it is far if it exceeds the error of measuring and the noise of the test. Every test is paid for, near or
-    far. After a measurement the estimate is updated by multiplicative weights. When all updates are used up, no more
-    marginals are asked, and what is left measures once more those that were far.
-    Source: Hardt and Rothblum 2010. Their tests that find nothing cost nothing, which is not proved here.
+    The order is public: shuffled from a fixed seed. A search looks at all marginals that are left and tells the first
+    whose counts are farther from the estimate than measuring would leave them, and than the search can err by. It has
+    one price, however many it passes over. The one that was found is measured, and the estimate updated by
+    multiplicative weights. Those that were passed over are not asked again. When no far one is left, or all updates are
+    used up, what is left measures once more those that were far.
+    Source: Hardt and Rothblum 2010.
     """
     some = list(workload_candidates(workload, domain=oracle.domain))[:MAX_QUERIES]
     asked = [some[number] for number in np.random.default_rng(0).permutation(len(some))]
@@ -62,36 +64,46 @@ def measure_pmw(oracle: Oracle, workload: Workload, progress: Progress) -> tuple
         return measure_columns(oracle, share=Fraction(1))
     measured = measure_columns(oracle, share=PMW_CONFIG.column_share)
     estimate = start_estimate(oracle, measured)
-    updates = min(len(asked), PMW_CONFIG.updates_per_column * len(oracle.domain))
+    pure = oracle.budget.currency is Currency.PURE
+    each = PMW_CONFIG.pure_updates_per_column if pure else PMW_CONFIG.updates_per_column
+    updates = min(len(asked), each * len(oracle.domain))
     left = 1 - PMW_CONFIG.column_share
-    test = oracle.budget.score_noise(PMW_CONFIG.test_share, scores=len(asked))
-    noise = oracle.budget.measure_noise(left - PMW_CONFIG.test_share, marginals=updates)
-    each = (left - PMW_CONFIG.test_share) / updates
+    search = oracle.budget.choice(PMW_CONFIG.search_share, choices=updates)
+    noise = oracle.budget.measure_noise(left - PMW_CONFIG.search_share, marginals=updates)
+    # A marginal so far above the threshold is told where those before it are as far below, but for one time in so many.
+    error = math.log(len(asked)) / float(search.rate(sensitivity=oracle.budget.unit.score_shift))
+    max_cells, rest = max_tree_cells(asked), asked
     far: list[Marginal] = []
-    for number, clique in enumerate(asked):
-        if len(far) == updates:
+    while len(far) < updates:
+        progress("searching marginals", 0.1 + 0.9 * len(far) / updates)
+        rest = [clique for clique in rest if estimate.fits(clique, max_cells=max_cells)]
+        if not rest:
             break
-        progress("asking marginals", 0.1 + 0.9 * number / len(asked))
-        if not estimate.fits(clique, max_cells=MAX_TREE_CELLS):
-            continue
-        # The distance from the estimate, less what has to be exceeded.
-        table = estimate.table(clique)
-        threshold = mean_absolute_noise(noise) * np.count_nonzero(table)
-        threshold += PMW_CONFIG.test_deviations * math.sqrt(test.variance)
-        penalty = min(round(threshold), MAX_ESTIMATE_ROWS)
-        question = Candidates((Marginal(clique),), (round_table(table),), (penalty,))
-        left -= PMW_CONFIG.test_share / len(asked)
-        if oracle.score(question, noise=test)[0] > 0:
-            found = oracle.measure(question.marginals, noise=noise)
-            left -= each
-            far += question.marginals
-            measured += found
-            estimate.add(found)
-            estimate.refit()
+        question = _ask_distances(estimate, rest, noise=noise, doubt=PMW_CONFIG.doubt_part * error)
+        found = oracle.find_far(question, among=range(len(rest)), mechanism=search)
+        left -= PMW_CONFIG.search_share / updates
+        if found is None:
+            break
+        far.append(question.marginals[found])
+        rest = rest[found + 1 :]
+        tables = oracle.measure(far[-1:], noise=noise)
+        left -= (1 - PMW_CONFIG.column_share - PMW_CONFIG.search_share) / updates
+        measured += tables
+        estimate.add(tables)
+        estimate.refit()
     if left:
         again = far or [Marginal((name,)) for name in oracle.domain]
         measured += measure_evenly(oracle, again, share=left)
     return measured
+
+
+def _ask_distances(
+    estimate: RoundEstimate, cliques: Sequence[Clique], *, noise: Noise, doubt: float
+) -> Candidates:
+    """Return marginals with their estimates; scores are distances, less what has to be exceeded."""
+    question = compare_candidates(estimate, dict.fromkeys(cliques, 1), noise=noise)
+    penalties = (min(round(penalty + doubt), MAX_ESTIMATE_ROWS) for penalty in question.penalties)
+    return replace(question, penalties=tuple(penalties))
 
 
 def pmw_bound(*, rows: float, queries: int, universe: float, epsilon: float, delta: float) -> float:

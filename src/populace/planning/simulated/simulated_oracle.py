@@ -26,6 +26,7 @@ from populace.privacy.accounting.mechanisms import (
     Spend,
     Verb,
 )
+from populace.privacy.sensitivity.candidate_scores import Rank, append_none, score_candidates, score_firsts
 from populace.schema.public_facts import PublicFacts
 from populace.schema.schema import Schema
 
@@ -101,26 +102,26 @@ class SimulatedOracle(PublicFacts):
         self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential, none: bool = True
     ) -> int | None:
         """Return the number of one candidate, likely one with a high score, or None."""
+        return self._pick(candidates, among, mechanism, rank=append_none if none else np.copy)
+
+    def find_far(self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential) -> int | None:
+        """Return the number of the first candidate whose score is above 0, likely, or None."""
+        return self._pick(candidates, among, mechanism, rank=score_firsts)
+
+    def _pick(
+        self, candidates: Candidates, among: Sequence[int], mechanism: Exponential, *, rank: Rank
+    ) -> int | None:
         shift = max(candidates.weights[number] for number in among) * self.budget.unit.score_shift
         columns = max(len(candidates.marginals[number].clique) for number in among)
         self._book("choose", mechanism, answers=1, moves=(shift, shift**2), columns=columns)
-        scores = self._scores(candidates)[np.asarray(among, dtype=np.intp)]
-        if none:
-            scores = np.append(scores, np.zeros_like(scores))
+        scores = rank(self._scores(candidates)[np.asarray(among, dtype=np.intp)])
         # The largest of scores with Gumbel noise follows the exponential mechanism.
         keys = float(mechanism.rate(sensitivity=shift)) * scores + self.rng.gumbel(size=len(scores))
         number = int(np.argmax(keys))
         return among[number] if number < len(among) else None
 
     def _scores(self, candidates: Candidates) -> Counts:
-        parts = (candidates.marginals, candidates.estimates, candidates.penalties, candidates.weights)
-        return np.array(
-            [
-                weight * np.abs(self.population.exact(marginal) - estimate).sum() - penalty
-                for marginal, estimate, penalty, weight in zip(*parts, strict=True)
-            ],
-            dtype=np.int64,
-        )
+        return score_candidates([self.population.exact(each) for each in candidates.marginals], candidates)
 
     def _book(
         self, verb: Verb, mechanism: Mechanism, *, answers: int, moves: tuple[int, int], columns: int
