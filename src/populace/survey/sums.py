@@ -243,8 +243,8 @@ class Sum:
         Proof: docs/proofs/donor-limit.md
 
         >>> deck = HotDeck(column="INCOME", match=Marginal(("SEX",)), max_uses=2)
-        >>> STEPS / Sum(where="INCOME >= 10", filled=deck).row_steps
-        3.0
+        >>> STEPS // Sum(where="INCOME >= 10", filled=deck).row_steps
+        3
         """
         return (
             STEPS
