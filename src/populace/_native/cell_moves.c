@@ -102,32 +102,15 @@ static inline int64_t cheapest(const double *costs, int64_t size)
     return least;
 }
 
-/* Fetch the deficits that tell what it costs the row to leave its codes in the columns below their bars. All tables
- * together seldom fit into a cache. */
-static inline void fetch_row(const Work *work, const double *leaving, const double *bars, const int64_t *row)
-{
-    const CellMovePlan *plan = &work->plan;
-    for (int64_t column = 0; column < plan->columns; column++)
-        if (leaving[column * work->rows] < bars[column])
-            for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++)
-                FETCH(work->deficits + cell_of(&plan->places[plan->ends[i]], row));
-}
-
 /* Add to the deficits of the row's cells, in all places of the tables with a column. */
 static inline void shift(const Work *work, int64_t column, const int64_t *row, float by)
 {
     const CellMovePlan *plan = &work->plan;
-    for (int fetched = 0; fetched < 2; fetched++)
-        for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
-            int64_t table = plan->table_of[plan->ends[i]];
-            for (int64_t place = plan->tables[table]; place < plan->tables[table + 1]; place++) {
-                float *deficit = work->deficits + cell_of(&plan->places[place], row);
-                if (fetched)
-                    *deficit += by;
-                else
-                    FETCH(deficit);
-            }
-        }
+    for (int64_t i = plan->starts[column]; i < plan->starts[column + 1]; i++) {
+        int64_t table = plan->table_of[plan->ends[i]];
+        for (int64_t place = plan->tables[table]; place < plan->tables[table + 1]; place++)
+            work->deficits[cell_of(&plan->places[place], row)] += by;
+    }
 }
 
 /* Return what it costs the row to leave its code in a column. */
@@ -191,7 +174,6 @@ static void move_rows(const Work *work, const int64_t *visited, Py_ssize_t visit
         const double *leaving = work->leaving + visited[visit];
         for (int64_t column = 0; column < work->plan.columns; column++)
             row[column] = codes[column * work->rows];
-        fetch_row(work, leaving, bars, row);
         for (int64_t column = 0; column < work->plan.columns; column++) {
             if (leaving[column * work->rows] >= bars[column])
                 continue;

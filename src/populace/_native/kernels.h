@@ -19,13 +19,6 @@
 #define WIDE
 #endif
 
-/* Ask for a number in memory that will be needed soon: many asked for together come side by side. */
-#if defined(__GNUC__)
-#define FETCH(place) __builtin_prefetch(place)
-#else
-#define FETCH(place) ((void)(place))
-#endif
-
 /* Set a ValueError and return 0. */
 int set_value_error(const char *words);
 
