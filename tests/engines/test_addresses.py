@@ -316,7 +316,9 @@ def test_a_frame_of_spark_without_pandas_is_refused_before_its_rows_are_asked_fo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark hands out Arrow batches only where pandas is installed."""
+    # Before pandas is taken away, which Arrow looks for when it makes a table.
+    table = pa.table({"a": [1]})
     monkeypatch.setattr(FrameSource, "spark_frame", "a frame")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ResourceError, match=r"'pandas'[\s\S]*populace\[spark\]"):
-        FrameSource(pa.table({"a": [1]}))
+        FrameSource(table)
