@@ -7,8 +7,7 @@ release of both budgets has the epsilon of Σμ², the sum of the Gaussian price
 over all pairs of columns between the real rows and the released ones, as the shared ruler has them. Noise is the
 operating system's, since a rehearsal is never used by another release: figures differ from run to run.
 
-Claims: the second release errs by at most 5 % more than the one of both budgets. In a folder of estimates made with the
-second release, shares that its tables hold are the same as there.
+Claim: the second release errs by at most 5 % more than the one of both budgets.
 """
 
 from __future__ import annotations

@@ -76,6 +76,15 @@ def test_pooling_lowers_the_variance_of_every_interval(account):
     assert (both < 0.9 * first).all()
 
 
+def test_a_table_of_two_runs_has_one_estimate_in_the_folder(account):
+    release = pp.synthesize(people(), **options(earlier=["first"]))
+    release.save("second", report=False)
+    cells = pq.read_table("second/measurements.parquet").to_pandas()
+    numbers = cells.groupby(["marginal", "cell"])[["estimate", "low", "high"]].nunique()
+    assert (numbers == 1).all(axis=None)
+    assert len(cells) > len(numbers)
+
+
 def test_the_statement_is_for_all_that_the_folder_holds(account):
     release = pp.synthesize(people(), **options(earlier=["first"]))
     release.save("second", report=False)
