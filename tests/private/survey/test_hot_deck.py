@@ -101,7 +101,7 @@ def test_no_neighbour_moves_a_sum_over_filled_rows_further_than_is_paid_for(name
     ("name", "held", "old", "new"),
     [
         # An imputed membership priced as a fixed one: as if filling changed the row itself alone.
-        ("count", Sum.row_steps.fget, "STEPS if self.filled is None else", "STEPS if True else"),
+        ("count", Sum.row_steps.fget, "if self.filled is None", "if True"),
         ("count", sensitivity_factor, "1 + moved * max_uses", "1 + moved"),
         ("groups", sensitivity_factor, "1 + moved * max_uses", "1 + max_uses"),
         # Groups that follow from filled values priced as if rows stayed in theirs.
