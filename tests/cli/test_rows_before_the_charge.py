@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from populace.api.request import RunRequest
 from populace.cli.main import main
+from populace.planning.judge_rows import judge_rows
 from populace.privacy.ledger.ledger import Ledger
+from populace.schema.schema import Schema
 
 SCHEMA = """[table]
 unit = "person"
@@ -111,3 +114,36 @@ def test_columns_in_no_pair_are_named_with_what_favours_them(
     heard = capsys.readouterr().err
     assert "in no measured pair, so released as if independent of all other columns: 'a', 'b'" in heard
     assert 'pairs = true, [[marginals]], columns = ["a", "b"], weight = 4' in heard
+
+
+def test_a_public_total_that_fits_no_stata_file_is_refused_before_the_charge(
+    people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("populace.release.table_files.memory_limit", lambda: 10**6)
+    schema = people.parent / "schema.toml"
+    schema.write_text(SCHEMA.format(more="") + "[[totals]]\nby = []\ncount = 1000000\n")
+    words = [
+        "synth",
+        str(people),
+        "--schema",
+        str(schema),
+        "--epsilon",
+        "1",
+        "--delta",
+        "0",
+        "--format",
+        "dta",
+    ]
+    assert main([*words, "--out", str(people.parent / "out"), "--ledger", str(people.parent / "l.db")]) == 4
+    assert "1000000 rows do not fit in memory on their way to" in capsys.readouterr().err
+    assert not (people.parent / "l.db").exists()
+
+
+def test_rows_are_judged_without_a_table(tmp_path: Path) -> None:
+    """The data need not even exist: what is said before the charge follows from public figures alone."""
+    schema = Schema.parse(SCHEMA.format(more="max_rows = 60"))
+    request = RunRequest.of(tmp_path / "nowhere.csv", schema=schema, epsilon="0.1", delta=0)
+    found = judge_rows(request)
+    assert found is not None
+    assert found.too_few
+    assert judge_rows(request, population=10**6).outcome.error < found.outcome.error  # type: ignore[union-attr]

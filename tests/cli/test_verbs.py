@@ -192,10 +192,10 @@ def test_ledger_verbs(workspace: Workspace, capsys) -> None:
 @pytest.mark.parametrize(
     ("asked", "noted"),
     [
-        ({"epsilon": "10", "delta": "1e-5"}, []),
-        ({"epsilon": "10.5"}, ["epsilon 10.5"]),
+        ({"epsilon": "3.2", "delta": "1e-6"}, []),
+        ({"epsilon": "5"}, ["protection: weak."]),
         ({"delta": "1.1e-5"}, ["delta 1.1e-5"]),
-        ({"epsilon": "11", "delta": "0.001"}, ["epsilon 11", "delta 0.001"]),
+        ({"epsilon": "30", "delta": "0.001"}, ["protection: very", "delta 0.001"]),
     ],
 )
 def test_weak_promises_are_noted(

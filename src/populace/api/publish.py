@@ -23,6 +23,7 @@ from populace.measurements.measurements import Measurements
 from populace.release.bundle import Release
 from populace.release.checks_bundle import Checks
 from populace.release.estimates_bundle import Estimates
+from populace.release.row_selection import expected_row_count
 from populace.release.table_files import (
     TableFormat,
     check_table_format,
@@ -75,7 +76,8 @@ def publish_release(
     chosen = table_format_like(request.data) if table_format is None else parse_table_format(table_format)
     with limit_memory(request.memory):
         # Where the format follows the input, or the rows the noisy total, too many of them become Parquet.
-        check_table_format(request.schema, chosen, rows=drawn.rows or 0 if table_format else 0)
+        rows = expected_row_count(request.schema, 0.0) if drawn.rows is None else drawn.rows
+        check_table_format(request.schema, chosen, rows=rows if table_format else 0)
     _load_modules(request, *WRITING, *(STAT_FILES if chosen.stat else ()), *(REPORT if report else ()))
     with limit_memory(request.memory), ExitStack() as entered:
         check_row_request(drawn, schema=request.schema, method=request.synthesizer)
