@@ -149,7 +149,7 @@ def count_file(release: pp.Release, shown: ReleasedHierarchy) -> np.ndarray:
     assert linked is not None
     own = pp.Schema(columns=dict(linked.columns))
     people = release.table[linked.members]
-    codes = TableCodec(own)._encode_cells({name: people[name] for name in linked.columns})
+    codes = TableCodec(own).encode_cells({name: people[name] for name in linked.columns})
     counts = np.zeros(shown.smallest.shape, dtype=np.int64)
     areas = release.codes[GEOCODE][people[linked.member_key].to_numpy() - 1]
     np.add.at(counts, (areas, *(codes[name] for name in shown.columns)), 1)
