@@ -164,3 +164,13 @@ def test_what_cannot_be_filled_is_refused(deck):
     asked = Sum(filled=HotDeck(**{"column": "X", "match": Marginal(("PLACE",)), "max_uses": 2, **deck}))
     with pytest.raises(UsageError):
         sums.check_sums([asked], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("part", ["X // 2", "X % 2"])
+def test_cells_by_a_part_of_the_filled_column_are_refused(part):
+    """A filled row moves from one such cell to another, and the price of a sum sees the name of the column alone."""
+    schema = Schema.parse(SCHEMA.to_toml().replace("max = 2", "max = 3\nsplit = 2", 1))
+    deck = HotDeck(column="X", match=Marginal(("PLACE",)), max_uses=1)
+    sums.check_sums([Sum(by=Marginal(("PLACE",)), filled=deck), Sum(by=Marginal((part,)))], schema=schema)
+    with pytest.raises(UsageError, match="a part of it"):
+        sums.check_sums([Sum(by=Marginal((part,)), filled=deck)], schema=schema)

@@ -48,7 +48,7 @@ def check_sums(sums: Sequence[Sum], *, schema: Schema) -> None:
                 )
         _check_columns(asked, schema=schema)
         if asked.filled is not None:
-            check_deck(asked.filled, schema=schema)
+            check_deck(asked.filled, by=asked.by, schema=schema)
 
 
 def _check_cells(by: Marginal, *, schema: Schema, within: int | None = None) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from populace.core.array_types import Truth
 from populace.core.errors import UsageError
 from populace.core.limits import LIMITS
-from populace.core.marginals import cell_indices
+from populace.core.marginals import Marginal, cell_indices
 from populace.privacy.sensitivity.donor_limit import assign_donors, sensitivity_factor
 from populace.privacy.sensitivity.nn_imputation import MatchedRows
 from populace.private.question_checks import check_marginals
@@ -23,10 +23,21 @@ from populace.schema.schema import Schema
 from populace.survey.sums import HotDeck
 
 
-def check_deck(deck: HotDeck, *, schema: Schema) -> None:
-    """Refuse, from public facts alone, what cannot be filled."""
+def check_deck(deck: HotDeck, *, by: Marginal, schema: Schema) -> None:
+    """Refuse, from public facts alone, what cannot be filled, and cells that filling moves rows between unpriced.
+
+    A sum knows the column that is filled by its name, and the parts of a split column have other names.
+    """
     check_marginals([deck.match], domain=schema.domain)
-    check_match(fillable_column(deck.column, schema), deck.match.clique)
+    column = fillable_column(deck.column, schema)
+    check_match(column, deck.match.clique)
+    if parts := [
+        part.name for part in column.variables if part.name != column.name and part.name in by.clique
+    ]:
+        raise UsageError(
+            f"rows in which {column.name!r} is filled are not added up by {parts[0]!r}, a part of it.",
+            hint="add up by other columns, or declare the column without a split",
+        )
     places = math.prod(deck.match.shape(schema.domain))
     if places > LIMITS.max_matching_places or deck.max_uses > LIMITS.max_donor_uses:
         raise UsageError(
