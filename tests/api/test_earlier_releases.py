@@ -91,6 +91,8 @@ def test_the_statement_is_for_all_that_the_folder_holds(account):
     stated = release.statement
     assert (stated["epsilon"], stated["together"]["epsilon"], stated["together"]["delta"]) == (1, "2", "2e-6")
     assert stated["found"] > pp.Release.load("first").statement["found"]
+    # Amounts that follow from earlier releases are covered by the account's budget alone.
+    assert any("the guarantee is the budget of the account" in line for line in stated["not_covered"])
     (old,) = stated["superseded"]
     assert old["release"] == digest_file(_manifest("first"))
     assert {"a", "b"} <= set(old["tables"])

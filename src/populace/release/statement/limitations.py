@@ -150,7 +150,9 @@ def list_limitations(record: RunRecord, schema: Schema, *, answers: MeasuredCont
     if answers.earlier:
         yield (
             "Tables of earlier releases of the account stand beside those of this run. Nobody compared the rows: the "
-            "curator says that they were the same, and where they were not, numbers lie between both."
+            "curator says that they were the same, and where they were not, numbers lie between both. That ε and δ of "
+            "all of them add up to the guarantee holds for amounts that do not follow from earlier releases; if what "
+            "these showed decided how much a later run took, the guarantee is the budget of the account."
         )
     if any(charged.spend.verb == "smooth" for charged in record.spends):
         yield (
