@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 
 import pytest
 
 from populace.cli.main import main
 from populace.privacy.ledger.ledger import Ledger
+from populace.privacy.ledger.split_record import SplitRecord
+from populace.privacy.noise.split_key import Split
+from populace.schema.unit import Neighbours, PrivacyUnit
 from tests.cli.workspace import SCHEMA, Workspace
 from tests.helpers import geographies
 
@@ -168,6 +172,21 @@ def test_names_that_look_alike_are_refused(workspace: Workspace, capsys, name) -
     assert code == 2
     assert "hint: name the dataset 'people'" in printed.err
     assert workspace.entries == 1
+
+
+def test_what_recipients_of_a_piece_are_told_has_its_conditions_beside_it(tmp_path, capsys):
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    shares = Split(shares=(Fraction(1, 10), Fraction(9, 10)), neighbours=Neighbours.ADD_REMOVE)
+    pieces = {"pieces": ("people 1", "people 2"), "recipients": ((1,), (2,))}
+    ledger.book_split(SplitRecord(parent="people", tag="t", id="who", split=shares, **pieces))
+    unit = PrivacyUnit(name="person", id="who")
+    ledger.reserve(
+        "people 1", epsilon=1, delta=0, unit=unit, method="m", schema_digest="0" * 64, rehearsal=False
+    )
+    assert main(["ledger", "show", "--dataset", "people", "--ledger", str(ledger.path)]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "see piece 1 alone" in line)
+    assert "unless what was asked of it followed from answers about other pieces" in line
+    assert line.endswith("runs on the whole table and other splits add to it")
 
 
 def test_exact_totals_are_shown_with_the_account_and_the_run(tmp_path, capsys):

@@ -229,7 +229,8 @@ def _print_split(split: Mapping[str, Any]) -> None:
         source = "no gain" if told["source"] is None else f"{told['source']} by the source's bound"
         emit(
             f"    to those who see piece {', '.join(map(str, told['pieces']))} alone and keep it to themselves: "
-            f"epsilon {told['epsilon']} ({source}), delta {told['delta']}; runs on the whole table add to it"
+            f"epsilon {told['epsilon']} ({source}), delta {told['delta']}, unless what was asked of it followed from "
+            "answers about other pieces; runs on the whole table and other splits add to it"
         )
 
 
