@@ -130,6 +130,14 @@ def test_measurements_and_fit_take_earlier_releases(account):
     assert not pp.verify("third", ledger="ledger.db").unknown
 
 
+def test_measurements_whose_record_is_not_the_ledgers_are_not_pooled(account):
+    measured = pp.measure(people(), **options())
+    for changes in ({"epsilon": measured.record.epsilon / 2}, {"spends": measured.record.spends[1:]}):
+        forged = replace(measured, record=replace(measured.record, **changes))
+        with pytest.raises(ReleaseError, match="another record of the run"):
+            pp.pool_releases(forged, earlier=["first"], ledger="ledger.db")
+
+
 def test_a_run_given_twice_is_refused(account):
     refused("would count twice", account, earlier=["first", "first"])
 

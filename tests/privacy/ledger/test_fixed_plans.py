@@ -220,7 +220,10 @@ def test_delta_that_was_set_aside_stays_aside(ledger):
     record = run.record()
     kept = 1 - record.compute_unneeded()[0]
     variances = gaussian_variances(each.spend for each in record.spends)
-    assert kept >= composed_epsilon(variances, delta=DELTA / 2) > composed_epsilon(variances, delta=DELTA)
+    whole = composed_epsilon(variances, delta=DELTA)
+    assert kept >= composed_epsilon(variances, delta=DELTA / 2) > whole
+    with pytest.raises(UsageError, match="less than it used"):
+        run.finish(returned=(1 - whole * (1 + Fraction(1, 1000)), Fraction(0)))
 
 
 def test_forged_returns_are_refused_when_read(ledger):
@@ -371,6 +374,15 @@ def test_delta_that_was_set_aside_is_not_calibrated_with(ledger):
     variances = gaussian_variances(spends)
     assert composed_epsilon(variances, delta=DELTA / 2) <= 8 < Fraction("8.01")
     assert composed_epsilon(variances, delta=DELTA) < Fraction("7.9")
+
+
+def test_noise_calibrated_with_all_of_delta_is_refused_where_some_is_set_aside(ledger):
+    spends = charge_plan(reserve(ledger, epsilon=8))
+    ledger.grant("counted", epsilon=8, delta=DELTA)
+    run = reserve(ledger, epsilon=8, keys=DELTA / 2)
+    with pytest.raises(OverBudget, match="more than the"):
+        run.charge(*spends)
+    assert not run.record().spends
 
 
 def test_forged_noise_of_a_calibrated_plan_is_refused_when_read(ledger):

@@ -144,6 +144,13 @@ def test_what_is_published_of_a_piece_without_privacy_voids_the_whole(ledger):
             run(ledger, dataset, "1/10")
 
 
+def test_a_rehearsal_on_a_piece_is_one_on_the_whole(ledger):
+    run(ledger, NAMES[0], 1)
+    assert not ledger.account("people").rehearsal
+    run(ledger, NAMES[1], 1, rehearsal=True)
+    assert [ledger.account(each).rehearsal for each in ("people", *NAMES[:2])] == [True, False, True]
+
+
 def test_a_checkpoint_keeps_splits(ledger, monkeypatch):
     monkeypatch.setattr(log_replay, "CHECKPOINT_EVERY", 1)
     run(ledger, NAMES[0], 1)

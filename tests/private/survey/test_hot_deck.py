@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
@@ -46,6 +47,7 @@ ASKED = {
     "weighted count": {"where": "X >= 1", "factors": (WEIGHT,)},
     "weighted total": {"factors": (WEIGHT, NUMBER)},
     "distance": {"factors": (SumFactor(column="X", low=Fraction(0), high=Fraction(2), centre=Fraction(1)),)},
+    "distance from a share": {"factors": (Indicator(that="X >= 1", centre=Fraction(1, 2)),), "known": ("X",)},
     "groups": {"by": Marginal(("X",)), "factors": (WEIGHT,)},
     "mean": {"splits": (MomentSplit(of=NUMBER),), "factors": (WEIGHT,)},
     "share": {"splits": (MomentSplit(of=Indicator(that="X >= 1")),), "known": ("X",)},
@@ -107,6 +109,7 @@ def test_no_neighbour_moves_a_sum_over_filled_rows_further_than_is_paid_for(name
         # Groups that follow from filled values priced as if rows stayed in theirs.
         ("groups", Sum._moved.fget, "column not in self.by.clique", "True"),
         ("distance", Sum._moved.fget, "one_sign and", ""),
+        ("distance from a share", Sum._moved.fget, "(-f.centre, 1 - f.centre)", "(0, 1)"),
         ("mean", Sum._moved.fget, "not self.splits and", ""),
     ],
 )
@@ -148,6 +151,22 @@ def test_questions_of_a_run_share_what_was_filled():
     for name, key in product(ASKED, ("one", "other")):
         sums.add_up(rows, make_sum(name, 2), schema=SCHEMA, key=key)
     assert len(rows.kept) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "place", "filled"),
+    [({"max_uses": 4}, 0, [4, 1]), ({"match": Marginal(("W",))}, 1, [1, 0])],
+    ids=["uses", "places"],
+)
+def test_what_was_filled_is_shared_by_questions_of_one_deck_alone(other, place, filled):
+    """Rows filled four times from one donor, added up at the price of one use, would move too far."""
+    rows = read([(0, 2, 1.0), *[(place, None, 2.0)] * 4])
+    deck = HotDeck(column="X", match=Marginal(("PLACE",)), max_uses=1)
+    held = [
+        hot_deck.fill_rows(rows, each, schema=SCHEMA, key="").numbers["X"][1:]
+        for each in (replace(deck, **other), deck)
+    ]
+    assert [int((~np.isnan(each)).sum()) for each in held] == filled
 
 
 @pytest.mark.parametrize(

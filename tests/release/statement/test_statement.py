@@ -33,8 +33,10 @@ from populace.privacy.noise.entropy import RehearsalEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.samplers import draw_discrete_gaussian, draw_discrete_laplace
 from populace.release.statement.cost import MAX_STAGES, margin_of_error, summarize_spends
+from populace.release.statement.earlier_statement import EarlierContent
 from populace.release.statement.limitations import MeasuredContent
 from populace.release.statement.statement import (
+    MAX_USUAL_DELTA,
     REHEARSAL_STAMP,
     RowCountOrigin,
     Statement,
@@ -347,6 +349,29 @@ def test_the_reading_is_rounded_up(made: tuple[RunRecord, Schema]) -> None:
     found = bound_membership_power(record, false_positives=0.05)
     assert 0.071 < found < 0.072
     assert "at most 7.2 % power" in told(record, schema)["reading"]
+
+
+def test_what_was_set_aside_for_keys_counts_in_earlier_runs_too(made: tuple[RunRecord, Schema]) -> None:
+    record, _ = made
+    learnt = replace(record, delta=Fraction(1, 100), keys=Fraction(1, 200))
+    found = bound_membership_power(record, earlier=[learnt])
+    assert found == bound_membership_power(learnt, earlier=[record])
+    assert found > max(map(bound_membership_power, (record, learnt)))
+
+
+def test_a_delta_that_is_large_together_with_earlier_runs_is_told(made: tuple[RunRecord, Schema]) -> None:
+    record, schema = made
+    small = replace(record, delta=MAX_USUAL_DELTA * Fraction(3, 4))
+    earlier = EarlierContent(record=small, release="", measured="", tables=())
+    for runs, warned in (((), False), ((earlier,), True)):
+        statement = compute_statement(
+            small,
+            schema=schema,
+            answers=MeasuredContent(earlier=runs),
+            rows=100,
+            rows_from=RowCountOrigin.NOISE,
+        )
+        assert any("δ = 1.5e-5 is large" in line for line in statement["warnings"]) is warned
 
 
 def test_replace_one_and_ids_are_told(made: tuple[RunRecord, Schema]) -> None:
