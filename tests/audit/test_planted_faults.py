@@ -26,6 +26,7 @@ from populace.privacy.noise import table_inversion as inversion
 from populace.privacy.noise.entropy import SystemEntropy
 from populace.privacy.noise.noise_source import ExactNoise
 from populace.privacy.noise.split_key import Split, SplitKey
+from populace.privacy.sensitivity.candidate_scores import score_candidates
 from populace.private import secret_split as pieces
 from populace.private.barrier import Barrier
 from populace.private.read import value_counts as values
@@ -40,7 +41,7 @@ AGAIN = "candidates is self._scored or self._run.charge("
 FAULTS: list[tuple[str, Any, str, str]] = [
     # Answers for nothing, or for the price of one.
     ("verb score", Barrier.score, SPEND, AGAIN),
-    ("verb choose", Barrier.choose, SPEND, AGAIN),
+    ("verb choose", Barrier._pick, SPEND, AGAIN),
     ("verb score", Barrier.score, "answers=count", "answers=len(set(candidates.marginals))"),
     ("verb measure", Barrier.measure_batches, "answers=len(marginals)", "answers=len(set(marginals))"),
     ("verb sum_batches", Barrier.sum_batches, "answers=len(sums)", "answers=len(set(sums))"),
@@ -121,12 +122,12 @@ FAULTS: list[tuple[str, Any, str, str]] = [
         "self._noise.add(cells, mechanism=asked[-1][1])",
     ),
     ("scores", Barrier._exact_scores, "self._scored is not candidates", "self._scored is None"),
-    ("scores", Barrier._exact_scores, "- penalty", "+ penalty"),
+    ("scores", score_candidates, "- penalty", "+ penalty"),
     # For how far one unit moves.
     ("movement", Barrier.score, "max(candidates.weights)", "min(candidates.weights)"),
     (
         "movement",
-        Barrier.choose,
+        Barrier._pick,
         "max(candidates.weights[number] for number in among)",
         "max(candidates.weights[:1])",
     ),
@@ -137,7 +138,7 @@ FAULTS: list[tuple[str, Any, str, str]] = [
     ("rates", Barrier.choose_bins, "rate(sensitivity=shift)", "rate(sensitivity=step)"),
     (
         "rates",
-        Barrier.choose,
+        Barrier._pick,
         "rate(sensitivity=shift)",
         "rate(sensitivity=self._table.schema.unit.score_shift)",
     ),

@@ -66,7 +66,7 @@ def test_donors_that_the_barrier_refuses_reserve_nothing(tmp_path):
 
 def test_answers_that_would_not_be_filled_reserve_nothing(tmp_path):
     rich = '[[query]]\nname = "rich"\nstatistic = "count"\nwhere = "PAY >= 10"\n'
-    with pytest.raises(UsageError, match="query 'rich': missing answers of 'PAY' cannot be filled inside"):
+    with pytest.raises(UsageError, match="query 'rich': k, take and ties of 'PAY' go with means"):
         asked(tmp_path, FILLED.format(k=1), queries=MEAN + rich)
     assert not (tmp_path / "ledger.db").exists()
 

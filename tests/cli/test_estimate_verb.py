@@ -115,8 +115,10 @@ REFUSED = {
         "design": small_survey.FILLED.replace("model", "impute") + small_survey.TOTALS,
         "queries": QUERY + 'column = "income"',
     },
-    "imputed and weighted": {
-        "design": small_survey.DESIGN + small_survey.FILLED.replace("model", "impute"),
+    "filled by several donors and weighted": {
+        "design": small_survey.DESIGN
+        + small_survey.FILLED.replace("model", "impute")
+        + 'k = 3\ntake = "mean"\n',
         "queries": QUERY + 'column = "income"',
     },
     "filled at too small an epsilon": {

@@ -210,7 +210,7 @@ def test_pieces_keep_persons_together_and_name_their_accounts(
 ) -> None:
     assert split(town, tmp_path / "pieces", key=tmp_path / "key") == 0
     said = capsys.readouterr()
-    assert "adds up with the account of the whole table and with those of any other split" in said.err
+    assert "and any other split of the same people (another --key, other --shares), add to it" in said.err
     told = json.loads(said.out)["pieces"]
     assert stat.S_IMODE((tmp_path / "pieces").stat().st_mode) == 0o700
     tables = [pyarrow.csv.read_csv(tmp_path / "pieces" / name) for name in told]

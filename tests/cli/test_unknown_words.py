@@ -42,10 +42,14 @@ def test_a_refusal_for_budget_names_the_grant_that_would_do(workspace: Workspace
     assert main(words) == 0
 
 
-def test_a_range_in_a_query_is_said_to_be_what_does_not_go_with_filling() -> None:
-    design = Design.parse("[missing.INC]\nhow = 'impute'\nmatch = ['SEX']\n", schema=SCHEMA)
+def test_several_donors_are_said_not_to_go_with_a_range_in_a_query() -> None:
+    design = Design.parse(
+        "[missing.INC]\nhow = 'impute'\nmatch = ['SEX']\nk = 3\ntake = 'mean'\n", schema=SCHEMA
+    )
     queries = Queries.parse('[[query]]\nstatistic = "mean"\ncolumn = "INC"\nhigh = 50\n', schema=SCHEMA)
-    with pytest.raises(UsageError, match="cannot be filled inside the barrier for it"):
+    with pytest.raises(
+        UsageError, match="k, take and ties of 'INC' go with means and proportions of one range"
+    ):
         plan_queries(design, queries)
 
 

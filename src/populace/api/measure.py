@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from populace.api.earlier_releases import load_earlier
-from populace.api.notices import note_unread_columns
+from populace.api.notices import describe_questions, note_unread_columns
 from populace.api.request import RunRequest, list_private_datasets
 from populace.api.reservation import reserve
 from populace.api.rule_measurement import measure_rules
@@ -156,6 +156,7 @@ def _measure(request: RunRequest, *, progress: Progress | None) -> Measurements:
         keys=aside,
         workload=None if request.workload is None else workload.label,
         public=None if known is None else PublicTable(known.name, known.digest),
+        questions=describe_questions(request),
     )
     progress = progress or silent
     transcript = MeasurementTranscript(run, schema=schema, context=context)

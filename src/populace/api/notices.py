@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from populace.core.number_format import format_exact
+from populace.core.number_format import count_of, format_exact
 from populace.core.table_address import PushDown
 from populace.privacy.ledger.account import MAX_NAMED, Account, has_column_names
 from populace.private.read.file_signatures import can_be_header, is_like_value
@@ -42,9 +42,17 @@ def notify(text: str) -> None:
 
 
 def announce_charge(
-    request: RunRequest, *, delta: Fraction, new_ledger: bool, accounts: Sequence[Account], columns: str
+    request: RunRequest,
+    *,
+    delta: Fraction,
+    new_ledger: bool,
+    accounts: Sequence[Account],
+    columns: str,
+    questions: str,
 ) -> None:
     """Name the account before it is charged, and say what is made for it: a mistyped name forgets earlier runs.
+
+    `questions` says what will be measured, or nothing where the user listed it.
 
     A new one is held against accounts with columns of the same names, or of the same schema: an edited domain, or a
     name that somebody gave, must not hide that the people are the same.
@@ -63,10 +71,27 @@ def announce_charge(
             f"{named}.\nhint: if these are the same people, stop and name that account by --dataset or in the schema: "
             "what is spent on two does not add up"
         )
+    if questions:
+        notify(questions)
     account = f"{'new ' if new_account else ''}account {request.dataset!r}"
     ledger = f"{'new ' if new_ledger else ''}ledger {request.ledger}"
     price = f"epsilon {format_exact(request.epsilon)}, delta {format_exact(delta)}"
     notify(f"charging {account}: {price} ({ledger})")
+
+
+def describe_questions(request: RunRequest) -> str:
+    """Return what a run will measure, from its schema and method.
+
+    >>> from populace.api.request import RunRequest
+    >>> request = RunRequest.of("people.csv", schema=Schema.from_sizes({"a": 2, "b": 3}), epsilon=1, delta=0)
+    >>> describe_questions(request)
+    'to be measured: 2 columns, and of 1 pair what is worth its noise (method adaptive)'
+    """
+    method, columns = request.synthesizer, len(request.schema.domain)
+    text = f"to be measured: {count_of(columns, 'column')}"
+    if method.adapts_pair_count and columns > 1:
+        text += f", and of {count_of(columns * (columns - 1) // 2, 'pair')} what is worth its noise"
+    return f"{text} (method {method.name})"
 
 
 def note_unread_columns(data: Any, schema: Schema) -> None:

@@ -34,11 +34,12 @@ def reserve(
     keys: Fraction = Fraction(0),
     workload: str | None = None,
     public: PublicTable | None = None,
+    questions: str = "",
 ) -> tuple[Run, NoiseSource]:
     """Take a run's whole budget from its account, and return the run with the source of its noise.
 
     `delta` is what the method can use of the δ that is offered. Without `noise` in the request it is drawn exactly,
-    from the operating system; any other source makes the run a rehearsal.
+    from the operating system; any other source makes the run a rehearsal. `questions` is announced with the charge.
     From here on the state of the run says what was booked, whatever becomes of the rest.
     """
     from populace.core.number_format import format_exact
@@ -55,6 +56,7 @@ def reserve(
         new_ledger=new_ledger,
         accounts=opened.accounts(),
         columns=columns,
+        questions=questions,
     )
     booking = Booking(
         dataset=request.dataset,

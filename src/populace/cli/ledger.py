@@ -225,11 +225,11 @@ def _print_split(split: Mapping[str, Any]) -> None:
         emit(
             f"    piece {number} (share {piece['share']}): epsilon {piece['epsilon']}, delta {piece['delta']}"
         )
-    for told in split["recipients"]:
-        source = "no gain" if told["source"] is None else f"{told['source']} by the source's bound"
+    for bound in split["recipients"]:
+        source = "no gain" if bound["source"] is None else f"{bound['source']} by the source's bound"
         emit(
-            f"    to those who see piece {', '.join(map(str, told['pieces']))} alone and keep it to themselves: "
-            f"epsilon {told['epsilon']} ({source}), delta {told['delta']}, unless what was asked of it followed from "
+            f"    to those who see piece {', '.join(map(str, bound['pieces']))} alone and keep it to themselves: "
+            f"epsilon {bound['epsilon']} ({source}), delta {bound['delta']}, unless what was asked of it followed from "
             "answers about other pieces; runs on the whole table and other splits add to it"
         )
 

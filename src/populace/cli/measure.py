@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from populace.cli import options
 from populace.cli.command import command
 from populace.cli.console import emit_result, progress
-from populace.cli.notes import check_rows, note_account, note_before_run
+from populace.cli.notes import note_account, note_before_run, warn_if_too_few_rows
 
 if TYPE_CHECKING:
     from populace.api.request import RunRequest
@@ -31,7 +31,7 @@ def measure(request: RunRequest, out: Path, population: int | None, yes: bool, j
 
     with note_account(request):
         note_before_run(request)
-        check_rows(request, population=population, yes=yes)
+        warn_if_too_few_rows(request, population=population, yes=yes)
         with progress() as moved:
             publish_measurements(request, out, progress=moved)
     emit_result({"measurements": str(out)}, json=json)

@@ -72,20 +72,20 @@ def note_before_run(request: RunRequest) -> None:
         say(f"note: {note}")
 
 
-def check_rows(request: RunRequest, *, population: int | None, yes: bool) -> None:
-    """Say what will be measured, and whether there are enough rows as far as anybody may know; ask where there are not.
+def warn_if_too_few_rows(request: RunRequest, *, population: int | None, yes: bool) -> None:
+    """Warn of too few rows, as far as anybody may know their number, and of what would be measured; ask for a yes.
 
     Nothing was spent yet. In scripts, where nobody can be asked, the warning is all.
     """
-    from populace.planning.judge_rows import describe_questions, judge_rows
+    from populace.api.notices import describe_questions
+    from populace.planning.judge_rows import judge_rows
 
-    say(describe_questions(request))
     with progress() as moved:
         found = judge_rows(request, population=population, progress=moved)
     if found is None or not found.too_few:
         return
     say(
-        f"WARNING: {found.text}.\n"
+        f"WARNING: {found.text}.\n{describe_questions(request)}\n"
         "hint: `populace plan` says which columns to coarsen or drop, and which epsilon would do"
     )
     if is_interactive() and not yes and not confirm("Spend the budget all the same?"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from populace.cli import options
 from populace.cli.command import command
 from populace.cli.console import emit_result, progress
-from populace.cli.notes import check_rows, note_account, note_before_run, note_release
+from populace.cli.notes import note_account, note_before_run, note_release, warn_if_too_few_rows
 
 if TYPE_CHECKING:
     from populace.api.request import RowRequest, RunRequest
@@ -48,7 +48,7 @@ def synth(
 
     with note_account(request):
         note_before_run(request)
-        check_rows(request, population=population, yes=yes)
+        warn_if_too_few_rows(request, population=population, yes=yes)
         with progress() as moved:
             release = publish_release(
                 request, drawn, out, table_format=table_format, report=not no_report, progress=moved

@@ -158,8 +158,8 @@ class RecordingOracle(PublicFacts):
     def find_far(self, candidates: Candidates, *, among: Sequence[int], mechanism: Exponential) -> int | None:
         """Ask, record, answer."""
         found = self._oracle.find_far(candidates, among=among, mechanism=mechanism)
-        told = None if found is None else list(candidates.marginals[found].clique)
-        self._transcript.note("choose", {"first of": len(among)}, mechanism=mechanism, answer=told)
+        first = None if found is None else list(candidates.marginals[found].clique)
+        self._transcript.note("choose", {"first of": len(among)}, mechanism=mechanism, answer=first)
         return found
 
     def discover_rows(self, *, mechanism: PartitionSelection) -> Mapping[tuple[int, ...], int]:

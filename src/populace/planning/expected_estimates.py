@@ -93,6 +93,7 @@ def predict_errors(
     are drawn from it then, and not invented. `facts.shares` are published shares of columns, `facts.published` standard
     errors of the same queries: rows are invented so that both hold.
 
+    >>> from populace.schema.schema import Schema
     >>> schema = Schema.from_sizes({"SEX": 2, "AGE": 100})
     >>> queries = Queries.parse('[[query]]\\nstatistic = "mean"\\ncolumn = "AGE"', schema=schema)
     >>> (found,) = predict_errors(design=Design(schema=schema), queries=queries, rows=10_000, epsilon=1)

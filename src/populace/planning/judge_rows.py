@@ -12,7 +12,7 @@ from populace.api.request import RunRequest
 from populace.api.rule_measurement import RULE_CHECK_SHARE
 from populace.core.errors import UsageError
 from populace.core.marginals import MAX_ESTIMATE_ROWS
-from populace.core.number_format import count_of, format_percent
+from populace.core.number_format import format_percent
 from populace.core.progress import Progress, silent
 from populace.methods.workload import resolve_workload
 from populace.planning.simulated.column_shares import compute_declared_shares
@@ -99,17 +99,3 @@ def judge_rows(
         terms, rows=known.rows, seed=0, known_shares=compute_declared_shares(schema), progress=progress
     )
     return RowJudgement(known=known, outcome=found.outcome)
-
-
-def describe_questions(request: RunRequest) -> str:
-    """Return what a run will measure, from its schema and method.
-
-    >>> request = RunRequest.of("people.csv", schema=Schema.from_sizes({"a": 2, "b": 3}), epsilon=1, delta=0)
-    >>> describe_questions(request)
-    'to be measured: 2 columns, and of 1 pair what is worth its noise (method adaptive)'
-    """
-    method, columns = request.synthesizer, len(request.schema.domain)
-    text = f"to be measured: {count_of(columns, 'column')}"
-    if method.adapts_pair_count and columns > 1:
-        text += f", and of {count_of(columns * (columns - 1) // 2, 'pair')} what is worth its noise"
-    return f"{text} (method {method.name})"

@@ -44,9 +44,10 @@ def encode_fields(value: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
     return {name: encode_json(getattr(value, name)) for name in kept}
 
 
-def encode_given(value: Any, *, optional: Sequence[str]) -> dict[str, Any]:
+def encode_given(value: Any, *, optional: Sequence[str], without: Sequence[str] = ()) -> dict[str, Any]:
     """Return the fields of a dataclass as plain JSON, without optional ones that are empty: older files have none."""
-    return {name: held for name, held in encode_fields(value).items() if held or name not in optional}
+    found = encode_fields(value, without=without)
+    return {name: held for name, held in found.items() if held or name not in optional}
 
 
 def decode_json(kind: type[T], encoded: object, more: Mapping[str, object] | None = None) -> T:

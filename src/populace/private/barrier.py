@@ -101,10 +101,9 @@ class Barrier(PublicFacts):
     def measure_batches(self, batches: Sequence[Batch]) -> tuple[Measurement, ...]:
         """Count each marginal and add independent integer noise to every cell, as much as its batch asks for.
 
-        All batches are charged in one go, or none of them, before a row is read.
-        One row lies in exactly one cell of a marginal, so a unit of r rows moves one marginal by at most r
-        in L1 and in L2 (under replace-one: 2r and √2·r), whatever the domain.
-        Proof: docs/proofs/measure.md; within a range docs/proofs/exponential-histogram.md.
+        All batches are charged in one go, or none of them, before a row is read. One row lies in exactly one cell of a
+        marginal, so a unit of r rows moves it by at most r in L1 and in L2 (under replace-one: 2r and √2·r), whatever
+        the domain. Proof: docs/proofs/measure.md; within a range docs/proofs/exponential-histogram.md.
         """
         if not batches:
             check_marginals([], domain=self.domain)
@@ -141,10 +140,9 @@ class Barrier(PublicFacts):
     ) -> int | None:
         """Choose one candidate, or none, by the exponential mechanism.
 
-        A candidate has probability ∝ exp(ε · score / 2Δ), where Δ is how far a unit can move a score, the largest
-        weight included: scores move both up and down, so the factor 2 is needed. "None" (returned as None) counts
-        for as much as all candidates together when their scores are 0; it can be left out.
-        Proof: docs/proofs/choose.md.
+        A candidate has probability ∝ exp(ε · score / 2Δ), where Δ is how far a unit can move a score, its weight
+        included: scores move both up and down, so the factor 2 is needed. "None" counts for as much as all candidates
+        together when their scores are 0; it can be left out. Proof: docs/proofs/choose.md.
         """
         what = f"1 {'or none ' if none else ''}of {len(among)} marginals"
         return self._pick(candidates, among, what, mechanism, append_none if none else np.copy)
@@ -296,6 +294,7 @@ class Barrier(PublicFacts):
     def _pick(
         self, candidates: Candidates, among: Sequence[int], what: str, mechanism: Exponential, rank: Rank
     ) -> int | None:
+        """Pick one by ranks that move as far as scores. Proof: docs/proofs/choose.md, docs/proofs/find-far.md."""
         check_candidates(candidates, domain=self.domain, among=among)
         shift = max(candidates.weights[number] for number in among) * self._table.schema.unit.score_shift
         self._run.charge(self._spend("choose", what, mechanism=mechanism, shift=shift))

@@ -169,14 +169,12 @@ class Estimates:
 
     def to_json(self) -> dict[str, Any]:
         """Return `estimates.json`: the estimates, and all that they can be computed from again."""
-        # Only where there is one, as in files of before there was any.
-        effect = ("weighting_effect",) if self.design.weighting_effect is None else ()
         found = {
             "format": f"populace estimates {self.form}",
             "stamp": self.statement["stamp"],
             "dataset": self.record.dataset,
             "estimates": [row.to_json() for row in self.rows],
-            "design": encode_json(self.design, without=("schema", *effect)),
+            "design": self.design.to_json(),
             "queries": [encode_json(query) for query in self.queries],
             "answers": [each.to_json() for each in self.transcript],
             "schema_digest": self.schema.digest,

@@ -22,7 +22,6 @@ DOMAIN = Domain({"a": 3, "b": 4})
 def measured(
     counts: dict[str, Any], *, variance: Fraction, domain: Domain = DOMAIN, mechanism: Mechanism | None = None
 ) -> Measurements:
-    spends = () if mechanism is None else (SimpleNamespace(spend=SimpleNamespace(mechanism=mechanism)),)
     items = tuple(
         Measurement(Marginal((name,)), np.asarray(table), variance) for name, table in counts.items()
     )
@@ -31,7 +30,7 @@ def measured(
         SimpleNamespace(
             items=items,
             schema=SimpleNamespace(linked=None, domain=domain, columns={}),
-            record=SimpleNamespace(spends=spends),
+            mechanisms=() if mechanism is None else (mechanism,),
         ),
     )
 

@@ -164,8 +164,8 @@ class SplitRecord:
         Amplification is applied once, to the total: ε′ = ln(1 + β(e^ε − 1)) and βδ, with β the share of these pieces,
         published ones included. The source's own bound stands beside it.
         """
-        told = {number for each in self.recipients for number in each}
-        seen = [n for n in range(1, len(self.pieces) + 1) if n in group or n not in told]
+        assigned = {number for each in self.recipients for number in each}
+        seen = [n for n in range(1, len(self.pieces) + 1) if n in group or n not in assigned]
         numbers = [number - 1 for number in seen]
         epsilon, delta = self.take_greatest(accounts, among=numbers)
         share = seen_share(self.split, numbers, persons=self.persons)

@@ -13,6 +13,7 @@ import numpy as np
 from populace.core.array_types import Floats, Ints
 from populace.core.errors import SchemaError, UsageError
 from populace.core.marginals import Clique
+from populace.privacy.json_codec import encode_given
 from populace.schema.bounded_parsing import read_text_file
 from populace.schema.exact_numbers import to_fraction
 from populace.schema.hints import quote_names, suggest
@@ -100,6 +101,10 @@ class Design:
         Fraction(100, 1)
         """
         return cls(schema=schema, **read_design(text, schema=schema, name="the design"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the design as plain JSON, but for its schema, which has a file of its own."""
+        return encode_given(self, optional=("weighting_effect",), without=("schema",))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lonely", LonelyPsu(self.lonely))
