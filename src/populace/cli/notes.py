@@ -160,9 +160,11 @@ def note_out_of_domain(release: Release) -> None:
 
 
 def note_broken_rules(release: Release) -> None:
-    """Note on stderr which rules many rows broke, by the noisy counts of --check-rules."""
+    """Note on stderr which rules many rows broke, by the noisy counts of --check-rules, and the most that break any."""
     from populace.release.statement.rule_fit import find_broken_rules
 
+    if "rule_check" in release.statement:
+        say(f"note: {release.statement['rule_check']['text'].removesuffix('.')}")
     for found in find_broken_rules(release.measurements):
         say(f"note: {found.text[0].lower()}{found.text[1:]}")
 

@@ -11,6 +11,9 @@ from typing import Any
 from populace.core.untrusted_files import require_int, require_text
 from populace.privacy.accounting.mechanisms import fraction_from_json
 
+# Noise takes counts below 0; they are whole numbers of 64 bits, as all counts are.
+_LEAST_COUNT = -(2**63)
+
 
 class RuleOutcome(Enum):
     """What a row of the file does to a rule, before it is held to it.
@@ -43,5 +46,7 @@ class RuleCheck:
         variance = fraction_from_json(data["variance"])
         if variance <= 0:
             raise ValueError("noise that is none")
-        counts = {RuleOutcome(key): require_int(count) for key, count in data["counts"].items()}
+        counts = {
+            RuleOutcome(key): require_int(count, least=_LEAST_COUNT) for key, count in data["counts"].items()
+        }
         return cls(rule=require_text(data["rule"]), counts=counts, variance=variance)

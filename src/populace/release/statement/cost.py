@@ -29,6 +29,8 @@ from populace.release.statement.statement import SpendLine, Statement
 
 MAX_STAGES = 12
 BOUND_QUESTION = "size of the bound"
+# What the counts of --check-rules are shown as: they are no counts of the release, and their tables not among those.
+_RULE_CHECK = "rows that break rules"
 # The mechanisms whose noise is added to counts.
 CountMechanism = DiscreteGaussian | DiscreteLaplace | ExponentialCount | PartitionSelection
 
@@ -89,19 +91,37 @@ def summarize_spends(statement: Statement, *, measured: Sequence[Marginal]) -> t
         return tuple(_summarize_levels(statement, statement["levels"]))
     groups = _merge_groups(_group_spends(statement, measured))
     return tuple(
-        BudgetStage(
-            label=_describe_question(group, before=groups[:place], later=groups[place + 1 :]),
-            noise=_describe_noise(group),
-            mechanism=_describe_mechanism(group),
-            share=sum(line["share"] for line in group.lines),
-        )
+        _make_stage(group, label=_describe_question(group, before=groups[:place], later=groups[place + 1 :]))
         for place, group in enumerate(groups)
+    )
+
+
+def find_rule_check(statement: Statement) -> int | None:
+    """Return the place of the spend that counted rows that break rules: the first that measures, where there is one."""
+    if "rule_check" not in statement:
+        return None
+    return next((place for place, line in enumerate(statement["spends"]) if line["verb"] == "measure"), None)
+
+
+def summarize_rule_check(statement: Statement) -> tuple[BudgetStage, ...]:
+    """Return the stage of the count of rows that break rules, or none where they were not counted."""
+    groups = [group for group in _group_spends(statement, ()) if group.verb == _RULE_CHECK]
+    return tuple(_make_stage(group, label=_describe_question(group, before=(), later=())) for group in groups)
+
+
+def _make_stage(group: _Group, *, label: str) -> BudgetStage:
+    return BudgetStage(
+        label=label,
+        noise=_describe_noise(group),
+        mechanism=_describe_mechanism(group),
+        share=sum(line["share"] for line in group.lines),
     )
 
 
 def _summarize_levels(statement: Statement, levels: Sequence[LevelLine]) -> Iterator[BudgetStage]:
     """Yield a stage for every level of a geography that was measured; queries were booked in their order."""
-    groups = _group_spends(statement, ())
+    yield from summarize_rule_check(statement)
+    groups = (group for group in _group_spends(statement, ()) if group.verb != _RULE_CHECK)
     for line in levels:
         asked = list(islice(groups, len(line["queries"])))
         if not asked:
@@ -134,8 +154,9 @@ def margin_of_error(mechanism: CountMechanism) -> int:
 def _group_spends(statement: Statement, measured: Sequence[Marginal]) -> Iterator[_Group]:
     mechanisms = [mechanism_from_json(text["law"]) for text in statement["record"]["spends"]]
     waiting = [marginal.clique for marginal in measured]
+    check = find_rule_check(statement)
     for place, (line, mechanism) in enumerate(zip(statement["spends"], mechanisms, strict=True)):
-        verb = line["verb"]
+        verb = _RULE_CHECK if place == check else line["verb"]
         # The tables by which bins were learnt stand among the measurements; keys are not counted again.
         kept = verb == "measure" or (verb == "discover" and not isinstance(mechanism, PartitionSelection))
         answers = line["answers"] if kept else 0
@@ -163,6 +184,8 @@ def _merge_groups(groups: Iterable[_Group]) -> tuple[_Group, ...]:
 
 
 def _describe_question(group: _Group, *, before: Sequence[_Group], later: Sequence[_Group]) -> str:
+    if group.verb == _RULE_CHECK:
+        return f"measure {_RULE_CHECK}"
     if group.verb == "choose":
         return _describe_choice(group, later=later)
     if group.step > 1:

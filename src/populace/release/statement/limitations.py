@@ -18,7 +18,7 @@ from populace.privacy.ledger.run_record import RunRecord
 from populace.release.statement.domain_fit import find_out_of_domain
 from populace.release.statement.earlier_statement import EarlierContent, list_earlier
 from populace.release.statement.linked_statement import describe_linked_unit, list_released_columns
-from populace.release.statement.rule_fit import find_broken_rules
+from populace.release.statement.rule_fit import RuleCheckLine, describe_rule_check, find_broken_rules
 from populace.release.statement.spine_fit import find_spine_mismatch
 from populace.schema.hints import quote_in_text
 from populace.schema.level_totals import describe_level_totals
@@ -69,7 +69,8 @@ class MeasuredContent:
 
     `survey` are sentences about the design of a survey, where estimates were made; `outside` are sentences about
     columns of which many rows lie outside the domain; `levels` say what was measured of a geography. `earlier` are the
-    runs of earlier releases whose tables stand beside those of this run, and what they measured.
+    runs of earlier releases whose tables stand beside those of this run, and what they measured. `rule_check` says what
+    was seen of rows that break rules, where that was paid for.
 
     >>> MeasuredContent(measured=((), ("age", "sex"), ("age",))).widest
     (('age', 'sex'),)
@@ -82,6 +83,7 @@ class MeasuredContent:
     outside: tuple[str, ...] = ()
     levels: tuple[LevelLine, ...] = ()
     earlier: tuple[EarlierContent, ...] = ()
+    rule_check: RuleCheckLine | None = None
 
     @classmethod
     def of(cls, measurements: Measurements) -> MeasuredContent:
@@ -98,6 +100,7 @@ class MeasuredContent:
             ),
             levels=tuple(list_level_lines(measurements)),
             earlier=list_earlier(measurements),
+            rule_check=describe_rule_check(measurements),
         )
 
     @property

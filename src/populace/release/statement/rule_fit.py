@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
-from populace.core.number_format import format_percent, format_percent_bound
+from populace.core.number_format import count_of, format_percent, format_percent_bound
 from populace.measurements.measurements import Measurements
 from populace.measurements.rule_checks import RuleOutcome
 from populace.release.statement.domain_fit import (
@@ -25,6 +26,13 @@ BROKEN_RULE_CAUSES = {
     RuleOutcome.UNASKED: "is the universe too narrow, or does the file write another code than `outside`?",
     RuleOutcome.UNANSWERED: "is the universe too wide, or turned round?",
 }
+
+
+class RuleCheckLine(TypedDict):
+    """How many rules were checked by noisy counts, and the most of all rows that break one, in a sentence."""
+
+    rules: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,40 @@ def find_broken_rules(measurements: Measurements) -> tuple[BrokenRule, ...]:
                 BrokenRule(rule=check.rule, outcome=outcome, share=min(count / rows, 1.0), margin=margin)
             )
     return tuple(found)
+
+
+def describe_rule_check(measurements: Measurements) -> RuleCheckLine | None:
+    """Return what the noisy counts say about all rules together, or None where no rule was checked."""
+    checks = measurements.rule_checks
+    if not checks:
+        return None
+    which = "it" if len(checks) == 1 else "one or more"
+    share = format_percent_bound(bound_broken_share(measurements))
+    text = f"{count_of(len(checks), 'rule')} checked: at most {share} of the rows break {which} (95 %)."
+    return RuleCheckLine(rules=len(checks), text=text)
+
+
+def bound_broken_share(measurements: Measurements) -> float:
+    """Return the most of all rows that break a rule, with 95 % confidence, from the noisy counts alone.
+
+    Rows that break several rules count for each. Half of the 5 % is for the rows that break one, half for all rows;
+    Laplace noise has the heavier tails there.
+    """
+    tail = laplace_quantile(0.025)
+    checks = measurements.rule_checks
+    broken = [
+        (count, check.variance)
+        for check in checks
+        for outcome, count in check.counts.items()
+        if outcome is not RuleOutcome.KEPT
+    ]
+    most = max(sum(count for count, _ in broken), 0) + tail * math.sqrt(
+        float(sum(variance for _, variance in broken))
+    )
+    rows = sum(sum(check.counts.values()) for check in checks) / len(checks)
+    spread = math.sqrt(float(sum(check.variance * len(check.counts) for check in checks))) / len(checks)
+    least_rows = rows - tail * spread
+    return min(most / least_rows, 1.0) if least_rows > 0 else 1.0
 
 
 def max_broken_share(rule: str, outcome: RuleOutcome, *, schema: Schema) -> float | None:

@@ -52,6 +52,7 @@ from populace.release.statement.membership_power import (
     describe_membership_test,
     round_power,
 )
+from populace.release.statement.rule_fit import RuleCheckLine
 from populace.schema.columns.column import Origin
 from populace.schema.hints import quote_in_text
 from populace.schema.schema import Schema
@@ -155,6 +156,7 @@ class Statement(TypedDict):
     domains: list[DomainLine]
     levels: NotRequired[list[LevelLine]]
     rules: list[str]
+    rule_check: NotRequired[RuleCheckLine]
     not_covered: list[str]
     schema_digest: str
     ledger_entry: str
@@ -232,6 +234,8 @@ def compute_statement(
             together, own=(statement["epsilon_exact"], statement["delta_exact"])
         )
         statement["superseded"] = [each.to_line() for each in answers.earlier]
+    if answers.rule_check is not None:
+        statement["rule_check"] = answers.rule_check
     if answers.levels:
         statement["levels"] = list(answers.levels)
     if schema.linked is not None:

@@ -92,6 +92,7 @@ def render_markdown(statement: Statement, *, measured: Sequence[Marginal], versi
         *_rules(
             statement["rules"],
             held="They were enforced:" if estimated else "They hold in every synthetic row;",
+            checked=f" {statement['rule_check']['text']}" if "rule_check" in statement else "",
         ),
         f"Schema `{statement['schema_digest']}`  ",
         f"Ledger entry `{statement['ledger_entry']}`  ",
@@ -188,7 +189,7 @@ def _domains(statement: Statement) -> Iterator[str]:
         yield f"| {_ORIGINS[origin]} | {_escape(outside)} | {shown}{more} |"
 
 
-def _rules(rules: Sequence[str], *, held: str) -> list[str]:
+def _rules(rules: Sequence[str], *, held: str, checked: str) -> list[str]:
     """Return the section about rules, or nothing where there are none."""
     if not rules:
         return []
@@ -196,7 +197,7 @@ def _rules(rules: Sequence[str], *, held: str) -> list[str]:
     return [
         "## Rules",
         "",
-        f"These rules are public as well. {held} real rows that violated one were recoded.",
+        f"These rules are public as well. {held} real rows that violated one were recoded.{checked}",
         "",
         *(f"- {_escape(rule)}" for rule in rules[:MAX_RULES]),
         *([f"- and {more} more, in codebook.json"] if more > 0 else []),

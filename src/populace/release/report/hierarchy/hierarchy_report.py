@@ -38,6 +38,7 @@ from populace.release.report.hierarchy.nonnegativity_bias import (
 )
 from populace.release.report.hierarchy.published_hierarchy import PublishedHierarchy
 from populace.release.report.hierarchy.simulated_release import SimulatedRelease, simulate_release
+from populace.release.statement.cost import summarize_rule_check
 from populace.release.statement.limitations import plural_of
 from populace.release.statement.statement import Statement, describe_guarantee
 from populace.schema.schema import Schema
@@ -86,7 +87,7 @@ def build_hierarchy_report(
         simulated_bias=() if simulated is None else _classify_simulated(shown, simulated),
         simulated_totals=() if simulated is None else _sample_simulated(shown, simulated, sample=sample),
         shares=shares,
-        stages=list_stages(shares, plural=plural),
+        stages=(*summarize_rule_check(statement), *list_stages(shares, plural=plural)),
         checks=checks,
         members=members,
     )

@@ -11,7 +11,7 @@ from populace.core.number_format import format_number
 from populace.inference.hierarchy.measured_hierarchy import MeasuredHierarchy
 from populace.measurements.level_queries import describe_linked_query, place_marginal
 from populace.measurements.measurements import Measurements
-from populace.release.statement.cost import BudgetStage
+from populace.release.statement.cost import BudgetStage, find_rule_check
 from populace.release.statement.statement import Statement
 from populace.schema.linked.table_cells import MemberCells
 
@@ -75,7 +75,8 @@ def list_stages(shares: tuple[LevelShare, ...], *, plural: str) -> tuple[BudgetS
 
 def _list_payments(statement: Statement) -> Iterator[tuple[float, str]]:
     """Yield the share and the noise distribution of every measured table."""
-    for line in statement["spends"]:
-        if line["verb"] == "measure":
+    check = find_rule_check(statement)
+    for place, line in enumerate(statement["spends"]):
+        if line["verb"] == "measure" and place != check:
             for _ in range(line["answers"]):
                 yield line["share"] / line["answers"], line["law"]

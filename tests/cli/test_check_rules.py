@@ -1,0 +1,99 @@
+"""`--check-rules` from end to end: noisy counts below 0 are read again, and the budget is shown by what it paid for."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from populace.cli.main import main
+from populace.measurements.measurements import Measurements
+from populace.measurements.rule_checks import RuleCheck, RuleOutcome
+from tests.cli.workspace import SCHEMA, Workspace
+
+# No row breaks any of these, so that about half of the counts are below 0: all are 0 or more with probability 1e-8.
+RULES = 30
+VALUES = [f"v{number}" for number in range(RULES + 1)]
+RULED = (
+    SCHEMA
+    + f'[columns.work]\nkind = "categorical"\nvalues = {json.dumps(VALUES)}\n'
+    + "".join(f"[[zeros]]\nwhen = \"sex == 'f' and work == '{value}'\"\n" for value in VALUES[1:])
+)
+QUESTION = "| measure rows that break rules |"
+
+
+@pytest.fixture
+def ruled(workspace: Workspace) -> Workspace:
+    workspace.write("schema.toml", RULED)
+    workspace.write("people.csv", "sex,age,work\n" + "f,3,v0\nm,4,v1\n" * 50)
+    return workspace
+
+
+def lowest(folder: str) -> int:
+    checks = Measurements.load(folder).rule_checks
+    assert len(checks) == RULES
+    return min(min(check.counts.values()) for check in checks)
+
+
+def budget_table(folder: str) -> list[str]:
+    page = (Path(folder) / "statement.md").read_text("utf-8")
+    return [line for line in page.split("## Privacy budget")[1].split("##")[0].splitlines() if "%" in line][
+        1:
+    ]
+
+
+def test_counts_below_zero_are_read_as_they_were_written() -> None:
+    counts = {RuleOutcome.KEPT: 7, RuleOutcome.BROKEN: -3}
+    check = RuleCheck(rule="a", counts=counts, variance=Fraction(9))
+    assert RuleCheck.from_json(json.loads(json.dumps(check.to_json()))) == check
+    for wrong in (True, 1.5, "1", None):
+        with pytest.raises(ValueError, match="whole number"):
+            RuleCheck.from_json(check.to_json() | {"counts": {"kept": wrong}})
+
+
+def test_a_release_with_counts_below_zero_verifies_and_shows_what_the_check_took(
+    ruled: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["synth", ruled.path("people.csv"), *ruled.spending(), "--method", "independent", "--check-rules"]
+    assert main([*words, "--out", ruled.path("release")]) == 0
+    assert f"{RULES} rules checked: at most" in capsys.readouterr().err
+    assert lowest(ruled.path("release")) < 0
+    assert main(["verify", ruled.path("release")]) == 0
+    first, *others = budget_table(ruled.path("release"))
+    assert first.startswith(QUESTION)
+    assert first.endswith("| 5 % |")
+    assert any("3 columns" in line for line in others), "the columns that were measured, each once"
+    assert not any("again" in line or QUESTION in line for line in others)
+    page = (Path(ruled.path("release")) / "report.html").read_text("utf-8")
+    assert '<th scope="row">measure rows that break rules</th>' in page
+    for name in ("statement.md", "report.html"):
+        assert f"{RULES} rules checked: at most" in (Path(ruled.path("release")) / name).read_text("utf-8")
+
+
+def test_stages_go_on_from_counts_below_zero(ruled: Workspace) -> None:
+    words = [
+        "measure",
+        ruled.path("people.csv"),
+        *ruled.spending(),
+        "--method",
+        "independent",
+        "--check-rules",
+    ]
+    measured, fitted, release = (ruled.path(name) for name in ("measured", "fitted", "release"))
+    assert main([*words, "--out", measured]) == 0
+    assert lowest(measured) < 0
+    assert main(["fit", measured, "--out", fitted]) == 0
+    assert main(["generate", fitted, "--out", release, "--no-report"]) == 0
+    assert main(["verify", release]) == 0
+    assert budget_table(release)[0].startswith(QUESTION)
+
+
+def test_without_the_check_nothing_is_said_of_it(
+    ruled: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ruled.synth() == 0
+    assert "checked" not in capsys.readouterr().err
+    assert "rule_check" not in json.loads((Path(ruled.path("release")) / "statement.json").read_text("utf-8"))
+    assert not any(QUESTION in line for line in budget_table(ruled.path("release")))
