@@ -1,6 +1,7 @@
 """Tables of earlier releases of one account: used at no cost, and refused unless they are the ledger's."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,7 @@ def test_the_statement_is_for_all_that_the_folder_holds(account):
     assert {"a", "b"} <= set(old["tables"])
     page = Path("second/statement.md").read_text(encoding="utf-8")
     assert "(ε = 2, δ = 2e-6)" in page
+    assert re.search(r"with earlier releases\W+ε = 2, δ = 2e-6\W", page)
     assert old["release"] in page
     manifest = json.loads(_manifest("second").read_text(encoding="utf-8"))
     assert manifest["parents"]["measurements"]["earlier 1"] == old["release"]
@@ -206,6 +208,18 @@ def test_a_forged_earlier_record_fails_verification(account):
         forged = replace(run, record=replace(run.record, **changes))
         with pytest.raises(ReleaseError, match=words):
             check_earlier(replace(release.measurements, earlier=(forged,)))
+
+
+def test_a_booked_folder_with_a_forged_earlier_record_fails(account):
+    """Its files are the ledger's, and its earlier record, of which the sum in the statement is made, is not."""
+    release = pp.synthesize(people(), **options(earlier=["first"]))
+    (run,) = release.measurements.earlier
+    forged = replace(run, record=replace(run.record, method="mst"))
+    pooled = replace(release.measurements, earlier=(forged,))
+    pp.generate(pp.fit(pooled), ledger="ledger.db").save("forged", report=False)
+    checks = pp.verify("forged", ledger="ledger.db")
+    assert not checks.verified
+    assert "another record of the run" in str(checks)
 
 
 def test_methods_of_their_own_tables_and_whole_rows_are_refused(account):

@@ -113,6 +113,15 @@ def test_units_that_may_be_in_several_pieces_are_refused(ledger, unit):
     assert ledger.head() == before
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["piece first", "whole first"])
+def test_the_whole_and_its_pieces_protect_the_same_unit(ledger, order):
+    asked = [(NAMES[0], PERSON), ("people", replace(PERSON, id="home"))][::order]
+    run(ledger, asked[0][0], 1, unit=asked[0][1])
+    with pytest.raises(UsageError, match="in the account of 'people'"):
+        run(ledger, asked[1][0], 1, unit=asked[1][1])
+    assert taken(ledger) == (1, 0)
+
+
 def test_a_piece_has_no_budget_of_its_own(ledger):
     run(ledger, NAMES[0], 1)
     for refused in (

@@ -191,5 +191,6 @@ def test_cells_by_a_part_of_the_filled_column_are_refused(part):
     schema = Schema.parse(SCHEMA.to_toml().replace("max = 2", "max = 3\nsplit = 2", 1))
     deck = HotDeck(column="X", match=Marginal(("PLACE",)), max_uses=1)
     sums.check_sums([Sum(by=Marginal(("PLACE",)), filled=deck), Sum(by=Marginal((part,)))], schema=schema)
-    with pytest.raises(UsageError, match="a part of it"):
-        sums.check_sums([Sum(by=Marginal((part,)), filled=deck)], schema=schema)
+    for by in (Marginal((part,)), Marginal(("PLACE", part))):
+        with pytest.raises(UsageError, match="a part of it"):
+            sums.check_sums([Sum(by=by, filled=deck)], schema=schema)

@@ -359,6 +359,17 @@ def test_what_was_set_aside_for_keys_counts_in_earlier_runs_too(made: tuple[RunR
     assert found > max(map(bound_membership_power, (record, learnt)))
 
 
+def test_losses_add_up_where_a_run_has_no_gaussian_curve(made: tuple[RunRecord, Schema]) -> None:
+    """At (Σε, Σδ) the power is at most e^ε·α + δ, and of pure runs it comes to that."""
+    record, _ = made
+    pure = replace(record, delta=Fraction(0))
+    twice, total = replace(pure, epsilon=2 * pure.epsilon), float(pure.epsilon + record.epsilon)
+    assert bound_membership_power(pure, earlier=[pure]) == bound_membership_power(twice)
+    for own, earlier in ((pure, record), (record, pure)):
+        found = bound_membership_power(own, earlier=[earlier])
+        assert found == pytest.approx(math.exp(total) * 0.05 + float(record.delta), rel=1e-9)
+
+
 def test_a_delta_that_is_large_together_with_earlier_runs_is_told(made: tuple[RunRecord, Schema]) -> None:
     record, schema = made
     small = replace(record, delta=MAX_USUAL_DELTA * Fraction(3, 4))
