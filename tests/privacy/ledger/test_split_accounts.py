@@ -254,7 +254,7 @@ FAULTS = [
     (SplitRecord.pay_for_piece, "more[0] > before.left_epsilon or ", ""),
     (LedgerState._finish, "split.charge_parent(self.accounts, after)", "self.account(split.parent)"),
     (SplitRecord._describe_group, "share * delta", "share * share * delta"),
-    (SplitRecord._describe_group, "if n in group or n not in told", "if n in group"),
+    (SplitRecord._describe_group, "if n in group or n not in assigned", "if n in group"),
     (
         SplitRecord._describe_group,
         "self.take_greatest(accounts, among=numbers)",
