@@ -104,3 +104,57 @@ def test_what_is_found_goes_to_the_screen_alone(
     assert "for the screen" in capsys.readouterr().err
     assert workspace.entries == before
     assert main(["schema", "check", workspace.path("schema.toml"), "--json"]) == 0
+
+
+HOURS = '[columns.hours]\nkind = "integer"\nmin = 0\nmax = 80\n'
+
+
+@pytest.mark.parametrize(
+    ("cells", "hint", "not_named"),
+    [
+        (["-9", "216145"], "missing codes that are not declared? '-9'; for other values", "216145"),
+        (["99", "999", "98"], "missing codes that are not declared? '98', '99', '999'", "for other"),
+        (["216145"], "the range is too narrow", "missing codes"),
+        (["90", "100"], "the range is too narrow", "missing codes"),
+    ],
+)
+def test_real_values_beyond_the_range_are_not_taken_for_missing_codes(
+    cells: list[str],
+    hint: str,
+    not_named: str,
+    workspace: Workspace,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    workspace.write("schema.toml", '[table]\ndataset = "people"\nunit = "person"\n' + HOURS)
+    workspace.write("people.csv", "hours\n" + "40\n" * 20 + "\n".join(cells) + "\n")
+    assert check(workspace) == 0
+    printed = capsys.readouterr().out
+    assert hint in printed
+    assert not_named not in printed
+
+
+def test_the_ledger_lists_looks_at_an_account(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show = ["ledger", "show", "--dataset", "people", "--ledger", str(workspace.ledger)]
+    assert main(show) == 0
+    assert "look" not in capsys.readouterr().out
+    assert check(workspace) == 0
+    assert check(workspace, "--dataset", "others") == 0
+    for number in range(70):
+        # Past a checkpoint.
+        Ledger.existing(workspace.ledger).book_internal_read(
+            f"d{number}", schema_digest="0" * 64, columns="0" * 64
+        )
+    booked = [
+        row for row in rows(workspace.ledger) if row.kind == "internal look" and row.dataset == "people"
+    ]
+    assert len(booked) == 1
+    capsys.readouterr()
+    assert main(show) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "internal look" in line]
+    assert booked[0].hash[:16] in line
+    assert main([*show, "--json"]) == 0
+    (account,) = json.loads(capsys.readouterr().out)["accounts"]
+    digest = json.loads(booked[0].body)["schema_digest"]
+    assert account["internal_looks"] == [{"entry": booked[0].hash, "schema": digest}]

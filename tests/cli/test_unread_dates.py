@@ -23,6 +23,7 @@ def test_dates_that_could_not_be_read_are_noted(
         == 0
     )
     said = capsys.readouterr().err
+    assert ("WARNING: about" in said) is warned, "all of the column is lost"
     assert (
         "outside the domain of “born”: they hold nothing that can be read as the schema" in said
     ) is warned

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from populace.privacy.ledger.run_record import RunRecord
 
 ACCOUNT = Option("--dataset NAME", "The account: the dataset's name in the schema.", required=True)
-ONE_ACCOUNT = Option("--dataset NAME", "Only this account, with its runs.")
+ONE_ACCOUNT = Option("--dataset NAME", "Only this account, with its runs and the internal looks at its rows.")
 MORE_DELTA = replace(options.DELTA, required=False, default="0")
 NEIGHBOURS = Option(
     "--neighbours add-remove|replace-one|replace-within-invariants",
@@ -70,7 +70,7 @@ def grant(dataset: str, epsilon: str, delta: str, ledger: Path | None, json: boo
 
 @command(ONE_ACCOUNT, options.LEDGER, options.JSON)
 def show(dataset: str | None, ledger: Path | None, json: bool) -> None:
-    """Print what every account has left, or one account with its runs.
+    """Print what every account has left, or one account with its runs and the internal looks at its rows.
 
     Examples:
       populace ledger show
@@ -165,7 +165,7 @@ def _print_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_account(account: Mapping[str, Any]) -> None:
-    """Print an account, its runs and the splits of its people."""
+    """Print an account, its runs, the looks at its rows and the splits of its people."""
     emit(f"{account['dataset']}{_format_void(account)}")
     emit(f"  {_format_left(account, 'epsilon')}")
     emit(f"  {_format_left(account, 'delta')}")
@@ -181,7 +181,11 @@ def _print_account(account: Mapping[str, Any]) -> None:
             f"epsilon {run['epsilon']}, delta {run['delta']}, "
             f"{100 * run['used']:.3g} % used, {state}{exact}{rehearsal}"
         )
-
+    for look in account.get("internal_looks", ()):
+        emit(
+            f"  internal look, entry {look['entry'][:16]}: schema {look['schema'][:16]} was checked against the rows "
+            "without protection"
+        )
     for split in account.get("splits", ()):
         _print_split(split)
 
@@ -206,8 +210,13 @@ def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
         "delta_left": format_exact(account.left_delta),
         "void": account.void,
         "runs": [_run_json(record) for record in book.runs(account.dataset)],
+        **({"internal_looks": looks} if (looks := _list_looks(book, account.dataset)) else {}),
         **({"splits": splits} if (splits := _list_splits(book, account.dataset)) else {}),
     }
+
+
+def _list_looks(book: Ledger, dataset: str) -> list[dict[str, Any]]:
+    return [{"entry": look.entry, "schema": look.schema_digest} for look in book.internal_reads(dataset)]
 
 
 def _list_splits(book: Ledger, dataset: str) -> list[dict[str, Any]]:

@@ -152,11 +152,12 @@ def note_unfit_spine(release: Release) -> None:
 
 
 def note_out_of_domain(release: Release) -> None:
-    """Note on stderr of which columns many rows lie outside the domain, by noisy counts that the release holds."""
+    """Note on stderr of which columns many rows lie outside the domain, by noisy counts; warn where most of them do."""
     from populace.release.statement.domain_fit import find_out_of_domain
 
     for found in find_out_of_domain(release.measurements):
-        say(f"note: {found.text[0].lower()}{found.text[1:].removesuffix('.')}")
+        text = f"{found.text[0].lower()}{found.text[1:].removesuffix('.')}"
+        say(f"{'WARNING' if found.is_most else 'note'}: {text}")
 
 
 def note_broken_rules(release: Release) -> None:

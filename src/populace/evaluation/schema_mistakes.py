@@ -20,6 +20,9 @@ _MIN_EXPLAINED = 0.9
 _MAX_SHOWN = 5
 # So few different texts beside numbers are taken for codes of missing values.
 _MAX_MISSING_CODES = 4
+# Numbers that codebooks give to missing values: negative ones, nines that may end in 7 or 8, and 77 or 888.
+_MISSING_CODE = re.compile(r"(?:-\d+|9*[789]|7+|8+)(?:\.0*)?")
+_TOO_NARROW = "the range is too narrow, in another unit, or needs a top or bottom code"
 _UNIT = re.compile(r"[^\d\s]{0,3}\s*-?\d+(?:[.,]\d+)?\s*[^\d\s].*")
 
 
@@ -91,14 +94,18 @@ def _guess_numeric(column: RangeColumn, texts: Counter[str]) -> str:
     low, high = _ends(column)
     if isinstance(column, IntegerColumn) and set(numbers.values()) <= {low - 1, high + 1}:
         return "the range begins or ends one off"
-    far = [number for number in numbers.values() if number < low or number > high]
-    if high <= 1 and far and max(far) <= 100 and min(far) >= 0:
+    far = {text: number for text, number in numbers.items() if number < low or number > high}
+    if not far:
+        return f"numbers that lie between those of the schema: {quote_names(sorted(numbers)[:_MAX_SHOWN])}"
+    if high <= 1 and max(far.values()) <= 100 and min(far.values()) >= 0:
         return "percentages where the schema has shares?"
-    if len(set(far)) <= _MAX_MISSING_CODES:
-        return f"missing codes that are not declared? {quote_names(sorted(numbers)[:_MAX_SHOWN])}"
-    if low > 0 and max(far) <= 1:
+    codes = [text for text in sorted(far) if _MISSING_CODE.fullmatch(text.strip())]
+    if codes and len({far[text] for text in codes}) <= _MAX_MISSING_CODES:
+        hint = f"missing codes that are not declared? {quote_names(codes[:_MAX_SHOWN])}"
+        return hint if len(codes) == len(far) else f"{hint}; for other values {_TOO_NARROW}"
+    if low > 0 and max(far.values()) <= 1:
         return "shares where the schema has percentages?"
-    return "the range is too narrow, in another unit, or needs a top or bottom code"
+    return _TOO_NARROW
 
 
 def _ends(column: RangeColumn) -> tuple[Fraction, Fraction]:

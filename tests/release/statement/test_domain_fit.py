@@ -55,6 +55,7 @@ def test_a_wrong_codebook_is_told_at_a_thousand_rows(method: str, tmp_path: Path
     (told,) = find_out_of_domain(found)
     assert told.share == pytest.approx(1, abs=0.25)
     assert 0 < told.margin < 0.5
+    assert told.is_most
     assert named(measured(SEX + AGE, {"sex": ["M", "F"] * 500, **AGES}, folder=tmp_path, method=method)) == []
 
 

@@ -142,12 +142,7 @@ class Ledger:
         return books.releases.get(books.run(run_id).run, ())
 
     def open_account(
-        self,
-        dataset: str,
-        *,
-        epsilon: Number,
-        delta: Number,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        self, dataset: str, *, epsilon: Number, delta: Number, neighbours: Neighbours = Neighbours.ADD_REMOVE
     ) -> Account:
         """Open an account with a budget that all its runs share."""
         event = opening_event(
@@ -176,6 +171,10 @@ class Ledger:
         body = {"schema_digest": schema_digest, "columns": columns}
         event = Event(kind=EventKind.INTERNAL_READ, dataset=dataset, body=body)
         self._write(lambda _: [event])
+
+    def internal_reads(self, dataset: str) -> tuple[log.InternalRead, ...]:
+        """Return the looks without protection at the rows of a dataset, in the order in which they were booked."""
+        return self._transact(file.READ, lambda connection, _: log.list_internal_reads(connection, dataset))
 
     def book_split(self, record: SplitRecord) -> None:
         """Book a secret split: what pieces take is charged to the whole table, the most that one took; once."""

@@ -208,6 +208,14 @@ def rows_of_run(connection: sqlite3.Connection, run: str, *, until: int) -> Iter
     return (Row(*values) for values in connection.execute(_ROWS.format("run = ? and seq <= ?"), (run, until)))
 
 
+def rows_of_kind(connection: sqlite3.Connection, kind: str, *, dataset: str) -> Iterator[Row]:
+    """Return the rows of one kind about one dataset, in order."""
+    return (
+        Row(*values)
+        for values in connection.execute(_ROWS.format("kind = ? and dataset = ?"), (kind, dataset))
+    )
+
+
 def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint | None:
     """Return the newest checkpoint, None where there is none yet, and refuse one that was altered."""
     if not checkpoint_seq(connection):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from populace.privacy.ledger import ledger_file as file
-from populace.privacy.ledger.hash_chain import Head, Row, damage_error
+from populace.privacy.ledger.hash_chain import EventKind, Head, Row, damage_error, open_row
 from populace.privacy.ledger.ledger_state import LedgerState
 
 # Opening a ledger reads fewer rows than this, beside those of the runs that it is asked for.
@@ -48,6 +48,26 @@ def read_part(connection: sqlite3.Connection, *, after: Head) -> LogPart:
     if not rows:
         file.check_head(connection, seq=after.seq, digest=after.hash)
     return LogPart(rows, file.read_checkpoint(connection))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalRead:
+    """A schema that was checked against rows without protection: the hash of the entry, and the schema's digest."""
+
+    entry: str
+    schema_digest: str
+
+
+def list_internal_reads(connection: sqlite3.Connection, dataset: str) -> tuple[InternalRead, ...]:
+    """Return what was looked at under the name of a dataset, in order; an altered row is refused."""
+    rows = file.rows_of_kind(connection, EventKind.INTERNAL_READ.value, dataset=dataset)
+    return tuple(
+        InternalRead(
+            entry=row.hash,
+            schema_digest=str(open_row(row, seq=row.seq, previous=row.previous).body["schema_digest"]),
+        )
+        for row in rows
+    )
 
 
 def verify_parts(read: Callable[[Head], LogPart]) -> int:

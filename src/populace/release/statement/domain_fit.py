@@ -44,6 +44,11 @@ class OutOfDomain:
         return self.column.other_code >= self.column.levels
 
     @property
+    def is_most(self) -> bool:
+        """Whether most of the column is surely lost: a value that rows outside share may truly be theirs."""
+        return self.has_own_code and self.share - self.margin > 0.5
+
+    @property
     def text(self) -> str:
         """Return what is so in one or two sentences; the numbers are noisy counts, so that everybody may read it."""
         share = f"{format_percent(self.share)} of the rows (± {format_percent_bound(self.margin)})"

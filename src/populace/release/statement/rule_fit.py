@@ -6,12 +6,13 @@ Rows that break a rule are moved until they keep it, so a wrong universe would e
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 from populace.core.number_format import count_of, format_percent, format_percent_bound
 from populace.measurements.measurements import Measurements
-from populace.measurements.rule_checks import RuleOutcome
+from populace.measurements.rule_checks import RuleCheck, RuleOutcome
 from populace.release.statement.domain_fit import (
     MAX_EXPECTED_SHARE,
     MAX_FALSE_WARNING_RATE,
@@ -89,19 +90,18 @@ def describe_rule_check(measurements: Measurements) -> RuleCheckLine | None:
     if not checks:
         return None
     which = "it" if len(checks) == 1 else "one or more"
-    share = format_percent_bound(bound_broken_share(measurements))
+    share = format_percent_bound(bound_broken_share(checks))
     text = f"{count_of(len(checks), 'rule')} checked: at most {share} of the rows break {which} (95 %)."
     return RuleCheckLine(rules=len(checks), text=text)
 
 
-def bound_broken_share(measurements: Measurements) -> float:
+def bound_broken_share(checks: Sequence[RuleCheck]) -> float:
     """Return the most of all rows that break a rule, with 95 % confidence, from the noisy counts alone.
 
     Rows that break several rules count for each. Half of the 5 % is for the rows that break one, half for all rows;
     Laplace noise has the heavier tails there.
     """
     tail = laplace_quantile(0.025)
-    checks = measurements.rule_checks
     broken = [
         (count, check.variance)
         for check in checks
