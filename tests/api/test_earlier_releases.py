@@ -1,7 +1,6 @@
 """Tables of earlier releases of one account: used at no cost, and refused unless they are the ledger's."""
 
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +62,12 @@ def test_tables_are_pooled_at_no_cost_and_the_folder_verifies(account):
     first = pp.Measurements.load("first")
     assert [item.counts.tolist() for item in earlier.items] == [item.counts.tolist() for item in first.items]
     assert (earlier.record, own.record.run) == (first.record, release.measurements.record.run)
-    assert pp.verify("second", ledger="ledger.db").verified
+    checked = pp.verify("second", ledger="ledger.db")
+    assert checked.verified
+    assert "ε = 2, δ = 2e-6 follow from all records, of which this run ε = 1, δ = 1e-6" in str(checked)
+    shown = Path("second/report.html").read_text(encoding="utf-8")
+    assert "<dd>ε = 2, of which this run 1</dd>" in shown
+    assert "<dd>δ = 2e-6, of which this run 1e-6</dd>" in shown
     loaded = pp.Release.load("second")
     assert loaded.measurements.digest == release.measurements.digest
     assert loaded.statement == release.statement
@@ -99,7 +103,10 @@ def test_the_statement_is_for_all_that_the_folder_holds(account):
     assert {"a", "b"} <= set(old["tables"])
     page = Path("second/statement.md").read_text(encoding="utf-8")
     assert "(ε = 2, δ = 2e-6)" in page
-    assert re.search(r"with earlier releases\W+ε = 2, δ = 2e-6\W", page)
+    assert "| privacy loss ε | 2, of which this run 1 |" in page
+    assert "| failure probability δ | 2e-6, of which this run 1e-6 |" in page
+    assert "ε = 2, δ = 2e-6 for one row" in repr(release)
+    assert "2, of which this run 1" in release._repr_html_()
     assert old["release"] in page
     manifest = json.loads(_manifest("second").read_text(encoding="utf-8"))
     assert manifest["parents"]["measurements"]["earlier 1"] == old["release"]

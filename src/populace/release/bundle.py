@@ -34,7 +34,12 @@ from populace.release.manifest import (
 from populace.release.release_files import choose_booking_ledger, save_folder, write_statement_texts
 from populace.release.row_selection import RowCountOrigin, RowSelection
 from populace.release.statement.limitations import MeasuredContent, plural_of
-from populace.release.statement.statement import Statement, compute_statement
+from populace.release.statement.statement import (
+    Statement,
+    compute_statement,
+    describe_parts,
+    sum_guarantee,
+)
 from populace.release.streamed_table import StreamedTable, read_whole
 from populace.release.synthetic_rows import BLOCK_DRAWING_RULES, SyntheticRows, drawing_rules
 from populace.release.table_files import (
@@ -92,18 +97,20 @@ class Release:
 
     def __repr__(self) -> str:
         statement = self.statement
+        epsilon, delta = sum_guarantee(statement)
         stamp = f"\n  {statement['stamp']}" if statement["stamp"] else ""
         return (
             f"Release of “{statement['dataset']}”: {self._tables}{statement['total']['rows']} {self._count_word}, "
             f"{count_of(len(statement['domains']), 'column')}\n"
-            f"  ε = {statement['epsilon_exact']}, δ = {statement['delta_exact']} for one {statement['unit']}{stamp}"
+            f"  ε = {epsilon}, δ = {delta} for one {statement['unit']}{stamp}"
         )
 
     def _repr_html_(self) -> str:
         stated = self.statement
+        epsilon, delta = describe_parts(stated)
         facts = {
-            "ε =": stated["epsilon_exact"],
-            "δ =": stated["delta_exact"],
+            "ε =": epsilon,
+            "δ =": delta,
             "for one": stated["unit"],
             f"{self._count_word}:": f"{self._tables}{stated['total']['rows']}",
         }

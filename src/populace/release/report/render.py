@@ -23,6 +23,7 @@ from populace.release.report.heat_maps import pair_heat_map
 from populace.release.report.palette import DARK, LIGHT
 from populace.release.report.report_data import CountPrecision, ReportDocument
 from populace.release.report.vega_scripts import load_scripts
+from populace.release.statement.statement import describe_parts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -71,6 +72,7 @@ def render_page(template: str, document: Any, *, charts: Mapping[str, Any], more
         .render(
             document=document,
             statement=document.statement,
+            guarantee=describe_parts(document.statement),
             specs_json=embed_json(charts),
             document_json=embed_json(to_plain(document)),
             script=load_scripts(),

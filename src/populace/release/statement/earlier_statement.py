@@ -79,6 +79,6 @@ def describe_together(guarantee: tuple[Fraction, Fraction], *, own: Sequence[str
     return TogetherLine(
         epsilon=epsilon,
         delta=delta,
-        text=f"This run took ε = {own[0]}, δ = {own[1]}. Its folder holds tables of earlier releases too, which were "
-        f"paid for before: all of it together has ε = {epsilon}, δ = {delta}, as booked in the account.",
+        text=f"All that this folder holds has ε = {epsilon}, δ = {delta}, as booked in the account. This run took "
+        f"ε = {own[0]}, δ = {own[1]} of it; the rest was paid before, for the tables of earlier releases.",
     )

@@ -299,12 +299,27 @@ _LIKELY = {
 }
 
 
+def sum_guarantee(statement: Statement) -> tuple[str, str]:
+    """Return ε and δ of all that a folder holds: a reader of it sees what the earlier runs were answered too."""
+    if "together" in statement:
+        return statement["together"]["epsilon"], statement["together"]["delta"]
+    return statement["epsilon_exact"], statement["delta_exact"]
+
+
+def describe_parts(statement: Statement) -> tuple[str, str]:
+    """Return ε and δ of all that a folder holds, each with the part of its own run where there are earlier ones."""
+    if "together" not in statement:
+        return sum_guarantee(statement)
+    epsilon, delta = sum_guarantee(statement)
+    return (
+        f"{epsilon}, of which this run {statement['epsilon_exact']}",
+        f"{delta}, of which this run {statement['delta_exact']}",
+    )
+
+
 def describe_guarantee(statement: Statement) -> str:
     """Return the guarantee in one sentence, in terms as strong as it deserves and no stronger."""
-    epsilon, delta = statement["epsilon_exact"], statement["delta_exact"]
-    if "together" in statement:
-        # A reader of the folder sees what the earlier runs were answered too.
-        epsilon, delta = statement["together"]["epsilon"], statement["together"]["delta"]
+    epsilon, delta = sum_guarantee(statement)
     guarantee = f"ε = {epsilon}, δ = {delta}"
     rows = "" if statement["rows_per_unit"] == 1 else f" with up to {statement['rows_per_unit']} rows"
     if "linked" in statement:

@@ -12,7 +12,7 @@ from populace.methods.registry import METHODS
 from populace.release.row_selection import RowCountOrigin
 from populace.release.statement.cost import summarize_spends
 from populace.release.statement.limitations import plural_of
-from populace.release.statement.statement import Statement, describe_guarantee
+from populace.release.statement.statement import Statement, describe_guarantee, describe_parts
 from populace.survey.claims.claims import CHECK_METHOD
 
 MAX_NAMES = 20
@@ -138,11 +138,9 @@ def _accuracy(statement: Statement) -> str:
 
 def _facts(statement: Statement) -> Iterator[tuple[str, str]]:
     """Yield the rows of the table about the guarantee, escaped."""
-    yield "privacy loss ε", statement["epsilon_exact"]
-    yield "failure probability δ", statement["delta_exact"] + _parts(statement)
-    if "together" in statement:
-        together = statement["together"]
-        yield "with earlier releases", f"ε = {together['epsilon']}, δ = {together['delta']}"
+    epsilon, delta = describe_parts(statement)
+    yield "privacy loss ε", epsilon
+    yield "failure probability δ", delta + _parts(statement)
     yield "protected unit", _escape(_unit(statement))
     yield "neighbouring tables", _escape(_neighbours(statement))
     if statement.get("invariants"):

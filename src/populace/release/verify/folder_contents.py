@@ -23,7 +23,7 @@ from populace.privacy.ledger.run_record import RunRecord
 from populace.release.codebook import build_codebook
 from populace.release.manifest import Manifest
 from populace.release.release_files import write_statement_texts
-from populace.release.statement.statement import RELEASE_FORMAT, Statement
+from populace.release.statement.statement import RELEASE_FORMAT, Statement, sum_guarantee
 from populace.release.verify.verify_bytes import REPORT_FILE, check_report
 from populace.release.verify.verify_rows import describe_differences
 from populace.schema.schema import Schema
@@ -111,9 +111,11 @@ class FolderContents(ABC):
         check_markdown(self.page, expected=self.texts["statement.md"], statement=self.expected, form=form)
         if self.manifest != manifest:
             raise altered_error("the manifest does not say what the statement says")
-        return (
-            f"ε = {self.expected['epsilon_exact']}, δ = {self.expected['delta_exact']} follow from the record"
-        )
+        own = f"ε = {self.expected['epsilon_exact']}, δ = {self.expected['delta_exact']}"
+        if "together" not in self.expected:
+            return f"{own} follow from the record"
+        epsilon, delta = sum_guarantee(self.expected)
+        return f"ε = {epsilon}, δ = {delta} follow from all records, of which this run {own}"
 
     def check_codebook(self) -> str:
         """Refuse a codebook that does not follow from the schema and the statement."""
