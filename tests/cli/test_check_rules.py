@@ -53,6 +53,8 @@ def test_counts_below_zero_are_read_as_they_were_written() -> None:
     for wrong in (True, 1.5, "1", None):
         with pytest.raises(ValueError, match="whole number"):
             RuleCheck.from_json(check.to_json() | {"counts": {"kept": wrong}})
+    with pytest.raises(ValueError, match="too large"):
+        RuleCheck.from_json(check.to_json() | {"counts": {"kept": 2**63}})
 
 
 def test_a_release_with_counts_below_zero_verifies_and_shows_what_the_check_took(

@@ -181,9 +181,9 @@ def _print_account(account: Mapping[str, Any]) -> None:
             f"epsilon {run['epsilon']}, delta {run['delta']}, "
             f"{100 * run['used']:.3g} % used, {state}{exact}{rehearsal}"
         )
-    for look in account.get("internal_looks", ()):
+    for read in account.get("internal_looks", ()):
         emit(
-            f"  internal look, entry {look['entry'][:16]}: schema {look['schema'][:16]} was checked against the rows "
+            f"  internal look, entry {read['entry'][:16]}: schema {read['schema'][:16]} was checked against the rows "
             "without protection"
         )
     for split in account.get("splits", ()):
@@ -210,13 +210,13 @@ def _account_json(book: Ledger, account: Account) -> dict[str, Any]:
         "delta_left": format_exact(account.left_delta),
         "void": account.void,
         "runs": [_run_json(record) for record in book.runs(account.dataset)],
-        **({"internal_looks": looks} if (looks := _list_looks(book, account.dataset)) else {}),
+        **({"internal_looks": reads} if (reads := _list_internal_reads(book, account.dataset)) else {}),
         **({"splits": splits} if (splits := _list_splits(book, account.dataset)) else {}),
     }
 
 
-def _list_looks(book: Ledger, dataset: str) -> list[dict[str, Any]]:
-    return [{"entry": look.entry, "schema": look.schema_digest} for look in book.internal_reads(dataset)]
+def _list_internal_reads(book: Ledger, dataset: str) -> list[dict[str, Any]]:
+    return [{"entry": read.entry, "schema": read.schema_digest} for read in book.internal_reads(dataset)]
 
 
 def _list_splits(book: Ledger, dataset: str) -> list[dict[str, Any]]:

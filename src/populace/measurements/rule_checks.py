@@ -12,7 +12,7 @@ from populace.core.untrusted_files import require_int, require_text
 from populace.privacy.accounting.mechanisms import fraction_from_json
 
 # Noise takes counts below 0; they are whole numbers of 64 bits, as all counts are.
-_LEAST_COUNT = -(2**63)
+_MIN_COUNT = -(2**63)
 
 
 class RuleOutcome(Enum):
@@ -47,6 +47,8 @@ class RuleCheck:
         if variance <= 0:
             raise ValueError("noise that is none")
         counts = {
-            RuleOutcome(key): require_int(count, least=_LEAST_COUNT) for key, count in data["counts"].items()
+            RuleOutcome(key): require_int(count, least=_MIN_COUNT) for key, count in data["counts"].items()
         }
+        if max(counts.values()) >= -_MIN_COUNT:
+            raise ValueError("a count that is too large")
         return cls(rule=require_text(data["rule"]), counts=counts, variance=variance)
