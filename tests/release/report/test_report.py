@@ -42,7 +42,7 @@ from populace.release.report.comparison import (
 )
 from populace.release.report.dependence_tree import list_tree
 from populace.release.report.render import to_plain
-from populace.release.report.report_data import ReportDocument, build_report
+from populace.release.report.report_data import ReportDocument, _summarize, build_report
 from populace.release.statement.cost import BudgetStage
 from populace.release.statement.statement import Statement
 from populace.release.table_files import encode_table
@@ -290,6 +290,20 @@ def test_repeated_measurements_are_told_and_combined(release: Release, no_script
     assert found.alone == releases.FEW
     assert found.summary[-1].startswith("No pair was measured")
     assert "No pair was measured" in render.render_report(found)
+
+
+def test_the_worst_is_that_of_the_largest_number_shown(release: Release) -> None:
+    first, second = documented(release).columns[:2]
+    bound = replace(
+        first, comparison=Comparison(distance=0.4, noise_alone=0.2, beyond_noise=False, likely=0.1)
+    )
+    likely = replace(
+        second, comparison=Comparison(distance=0.3, noise_alone=0.2, beyond_noise=False, likely=0.2)
+    )
+    (line,) = (
+        line for line in _summarize([bound, likely], [], alone=(), tied=False) if line.startswith("Worst")
+    )
+    assert line.startswith(f"Worst column, {second.name}: bootstrap estimate of its error 20")
 
 
 def test_columns_in_no_pair_are_named(release: Release, no_script: None) -> None:

@@ -233,8 +233,9 @@ def _summarize(lines: Sequence[EstimateLine]) -> tuple[str, ...]:
         found.append(f"{suppressed} suppressed: indistinguishable from noise.")
     if hidden:
         found.append(
-            f"For {hidden}, the sampling variance is not estimable at this ε. Their intervals are conservative: they "
-            "cover the truth about 95 % of the time or more often."
+            f"For {hidden}, the sampling variance is not estimable at this ε. Their intervals cover the truth 95 % of "
+            "the time on average over design effects as assumed: about 90 % where one is 10, more than 95 % where it "
+            "is small."
         )
     return tuple(found) or ("All numbers are of the sample itself.",)
 

@@ -24,6 +24,7 @@ from populace.release.report.palette import DARK, LIGHT
 from populace.release.report.report_data import CountPrecision, ReportDocument
 from populace.release.report.vega_scripts import load_scripts
 from populace.release.statement.statement import describe_parts
+from populace.release.statement.unpaired_columns import describe_ties
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -119,6 +120,7 @@ def render_report(document: ReportDocument) -> str:
             "bootstrapped": any(error is not None for error in likely),
             "symbols": SYMBOLS,
             "mapped": "heat" in specs,
+            "ties": describe_ties(bool(document.statement["rules"])),
         },
     )
 

@@ -6,6 +6,7 @@ reach here, so a report can be published with its release.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from populace.release.report.fitness_for_use import FitnessForUse, judge_fitness
 from populace.release.statement.cost import BudgetStage, summarize_spends
 from populace.release.statement.domain_fit import find_out_of_domain
 from populace.release.statement.statement import Statement, describe_guarantee
+from populace.release.statement.unpaired_columns import describe_ties, name_with_derived
 from populace.schema.schema import Schema
 
 REPORT_FORMAT = "populace report 3"
@@ -132,7 +134,7 @@ def build_report(
     )
     measured = {column.name for column in columns}
     paired = {name for pair in pairs for name in pair.columns}
-    alone = tuple(name for name in schema.variables if name not in paired)
+    alone = name_with_derived([name for name in schema.variables if name not in paired], schema=schema)
     precision = summarize_precision(intervals, measurements=measurements, total=total)
     crosstabs = [
         make_crosstab(item, synthetic=synthetic, schema=schema, total=total)
@@ -146,7 +148,7 @@ def build_report(
             *_describe_drawing(statement),
             *_describe_out_of_domain(measurements),
             *(
-                _summarize(columns, pairs, alone=alone)
+                _summarize(columns, pairs, alone=alone, tied=bool(statement["rules"]))
                 if measurements.released_rows is None
                 else _summarize_released_rows(measurements.released_rows, total=total)
             ),
@@ -262,7 +264,7 @@ def _summarize_column(
 
 
 def _summarize(
-    columns: Sequence[ColumnSummary], pairs: Sequence[PairSummary], *, alone: Sequence[str]
+    columns: Sequence[ColumnSummary], pairs: Sequence[PairSummary], *, alone: Sequence[str], tied: bool
 ) -> tuple[str, ...]:
     """Return what to expect of the rest: the worst first, then how many are how good."""
     if not columns and not pairs:
@@ -273,14 +275,15 @@ def _summarize(
     )
     # What must not be done comes first.
     lines = (
-        [f"In no measured pair: {_list_few(alone)}. Do not tabulate them against other columns."]
+        [f"In no measured pair: {', '.join(alone)}. Do not tabulate them against other columns."]
         if pairs and alone
         else []
     )
     lines += [
-        f"Worst {kind}, {found[0].name}: {_describe_error(found[0].comparison)}."
+        f"Worst {kind}, {worst.name}: {_describe_error(worst.comparison)}."
         for kind, found in kinds
         if found
+        for worst in [max(found, key=lambda each: _shown_error(each.comparison))]
     ]
     for kind, found in kinds:
         classes = Counter(each.comparison.quality for each in found)
@@ -288,7 +291,7 @@ def _summarize(
         if listed:
             lines.append(f"Of {len(found)} measured {kind}s: {listed}.{_mean_likely_error(found)}")
     if not pairs:
-        lines.append("No pair was measured: in the synthetic rows the columns are independent of each other.")
+        lines.append(f"No pair was measured: in the synthetic rows each column is {describe_ties(tied)}.")
     return tuple(lines)
 
 
@@ -314,6 +317,13 @@ def _mean_likely_error(found: Sequence[ColumnSummary | PairSummary]) -> str:
         "" if len(errors) == len(found) else f" of the {len(errors)} not dominated by noise or fitting poorly"
     )
     return f" Mean error{some}, estimated by bootstrap: {format_percent(sum(errors) / len(errors))}."
+
+
+def _shown_error(comparison: Comparison) -> float:
+    """Return the number that `_describe_error` begins with; what has no bound is worse than any."""
+    if comparison.error_bound >= 1:
+        return math.inf
+    return comparison.error_bound if comparison.likely is None else comparison.likely
 
 
 def _describe_error(comparison: Comparison) -> str:
