@@ -36,7 +36,12 @@ def test_guide_commands_say_what_the_guide_shows(
         program, *words = shlex.split(command)
         assert program == "populace"
         assert main(words) == 0, capsys.readouterr().err
-        assert matches(shown, capsys.readouterr().out.splitlines()), command
+        said = capsys.readouterr()
+        assert matches(shown, said.out.splitlines()), command
+        if words[0] == "estimate":
+            before, _ = said.err.split("charging", 1)
+            assert "noise of pure epsilon 2 gives the shorter intervals: none of delta 1e-9 is used" in before
+            assert "protection: weak" in before
     assert (tmp_path / "estimates" / "report.html").stat().st_size > 100_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from populace.planning.expected_estimates import PublicFacts
     from populace.release.estimates_bundle import Estimates
     from populace.survey.design.design import Design
+    from populace.survey.queries.queries import Queries
 
 DESIGN = Option(
     "--design FILE",
@@ -107,9 +109,11 @@ def estimate(
       populace estimate people.csv --schema schema.toml --design design.toml --queries queries.toml \\
         --epsilon 1 --expect 20000
     """
+    from populace.api.estimate import check_estimable
     from populace.api.publish import publish_estimates
     from populace.api.request import RunRequest
     from populace.survey.design.design import Design
+    from populace.survey.queries.queries import Queries
 
     if expect is not None:
         from populace.planning.expected_estimates import PublicFacts
@@ -134,9 +138,11 @@ def estimate(
     request = RunRequest.of(
         data, schema=schema, epsilon=epsilon, delta=delta, method=None, ledger=ledger, dataset=dataset
     )
-    note_unlisted_psus(Design.load(design, schema=request.schema))
+    check_estimable(request.schema)
+    drawn, asked = Design.load(design, schema=request.schema), Queries.load(queries, schema=request.schema)
+    note_unlisted_psus(drawn)
     with note_account(request):
-        note_weak_guarantee(request.epsilon, request.delta)
+        note_protection(drawn, asked, epsilon=request.epsilon, delta=request.delta)
         with progress() as moved:
             estimates = publish_estimates(
                 request, out, design=design, queries=queries, report=not no_report, progress=moved
@@ -172,7 +178,7 @@ def print_expected(
 
     described = Schema.load(schema)
     drawn, asked = Design.load(design, schema=described), Queries.load(queries, schema=described)
-    note_weak_guarantee(parse_epsilon(epsilon), parse_delta(delta))
+    note_protection(drawn, asked, epsilon=parse_epsilon(epsilon), delta=parse_delta(delta))
     note_unlisted_psus(drawn)
     if facts.like is not None:
         # The table is read without protection: never the private one, nor any other that has an account.
@@ -221,6 +227,22 @@ def print_expected(
             "note: without published shares (--shares) and standard errors (--published) of an earlier round, or a "
             "public table (--like), margins are often off by a factor of 2: what rows are like is not in the schema"
         )
+
+
+def note_protection(design: Design, queries: Queries, *, epsilon: Fraction, delta: Fraction) -> None:
+    """Note, before anything is spent, which noise gives the shorter intervals, and where it protects little."""
+    from populace.core.number_format import format_exact
+    from populace.survey.queries.query_plan import QueryPlan
+
+    _, used = QueryPlan.narrowest(design, queries, epsilon=epsilon, delta=delta)
+    if delta and not used:
+        say(
+            f"note: noise of pure epsilon {format_exact(epsilon)} gives the shorter intervals: none of delta "
+            f"{format_exact(delta)} is used"
+        )
+    elif used:
+        say(f"note: noise of epsilon {format_exact(epsilon)} and delta {format_exact(used)}")
+    note_weak_guarantee(epsilon, used)
 
 
 def note_unlisted_psus(design: Design) -> None:
