@@ -76,7 +76,7 @@ def class_lookups(space: ModelSpace) -> dict[str, Lookup]:
         if not refines(groupings[name], grouping):
             raise UsageError(
                 f"codes of column {name!r} that a rule tells apart share a group.",
-                hint="group codes only within their class: compress(…, classes=rules.classes)",
+                hint="group codes only within their class: merge_rare_codes(…, classes=rules.classes)",
             )
     return found
 
