@@ -343,8 +343,9 @@ def test_a_run_says_nothing_and_refuses_nothing_by_its_rows(tmp_path, capfd, cap
         synthesize(frame(rows), schema=schema, epsilon="1", delta="1e-6", ledger=ledger, rows=5)
         out = capfd.readouterr()
         said.add((out.out, out.err.replace(str(ledger), "LEDGER")))
-    # The account that is charged, and nothing else.
-    assert said == {("", "charging new account 'table': epsilon 1, delta 1e-6 (new ledger LEDGER)\n")}
+    # What is asked, by the schema alone, and the account that is charged: nothing else.
+    asked = "to be measured: 2 columns, and of 1 pair what is worth its noise (method adaptive)\n"
+    assert said == {("", f"{asked}charging new account 'table': epsilon 1, delta 1e-6 (new ledger LEDGER)\n")}
     assert not [r for r in caplog.records if r.name.split(".")[0] == "populace"]
     assert not recwarn.list
 

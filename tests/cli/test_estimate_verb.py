@@ -111,8 +111,10 @@ REFUSED = {
         "design": '[[totals]]\nby = ["sex"]\ncounts = { f = 5100 }\n',
         "queries": '[[query]]\nstatistic = "count"',
     },
-    "imputed beside totals": {
-        "design": small_survey.FILLED.replace("model", "impute") + small_survey.TOTALS,
+    "filled by several donors beside totals": {
+        "design": small_survey.FILLED.replace("model", "impute")
+        + 'k = 3\ntake = "mean"\n'
+        + small_survey.TOTALS,
         "queries": QUERY + 'column = "income"',
     },
     "filled by several donors and weighted": {

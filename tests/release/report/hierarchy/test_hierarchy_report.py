@@ -209,7 +209,8 @@ def test_rules_and_invariants_are_told_and_checked(tmp_path: Path) -> None:
         schema=replace(plain, invariants=("all",)),
         items=(exact, *release.measurements.items[1:]),
     )
-    stated = {**release.statement, "spends": release.statement["spends"][1:]}
+    record = {**release.statement["record"], "spends": release.statement["record"]["spends"][1:]}
+    stated = {**release.statement, "spends": release.statement["spends"][1:], "record": record}
     stated["neighbours"] = "replace-within-invariants"
     found = build_hierarchy_report(stated, measurements=measured, model=pp.fit(measured))  # type: ignore[arg-type]
     assert found.invariants == ("total of the whole table",)
