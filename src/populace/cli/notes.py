@@ -58,6 +58,8 @@ def note_new_ledger(path: Path) -> None:
 
 def note_before_run(request: RunRequest) -> None:
     """Note on stderr, before anything is spent, what the guarantee lacks and what the request leaves out."""
+    # The notes after the run need it: what cannot be loaded fails while nothing is spent.
+    import populace.release.statement.unpaired_columns  # noqa: F401
     from populace.methods.method import WorkloadUse
 
     method = request.synthesizer
